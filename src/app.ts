@@ -146,6 +146,7 @@ export async function registerService(app: FastifyInstance, parts: AppParts): Pr
   await app.register(plantsPlugin, {
     prefix: plantsPrefix,
     store: stores.plants,
+    scripts: stores.scripts,
     guard,
     pages,
     bodyLimit: config.plantBodyLimit,

@@ -20,14 +20,13 @@ export interface SearchedTexts {
 }
 
 /**
- * The columns `folded` and `found` of a plant. `folded` is the folded name, by which lists are sorted; `found` has the folded tag,
- * species and place, each on a line, and the folded name too if it is longer than `folded` may be. No text of a plant has a line
- * break, so a search for a part of one text finds no other.
+ * The columns `folded` and `found` of a plant. `folded` is the beginning of the folded name, by which lists are sorted. `found` has
+ * the folded name, tag, species and place, each on a line. No text of a plant has a line break, so a search finds no text that goes
+ * from one line to the next.
  */
-export function foldedColumns({ name, tag, species, place }: SearchedTexts): { folded: string; found: string | null } {
+export function foldedColumns({ name, tag, species, place }: SearchedTexts): { folded: string; found: string } {
   const whole = fold(name)
   const folded = whole.length > maxFoldedName ? Array.from(whole).slice(0, maxFoldedName).join('') : whole
-  const lines = [folded === whole ? '' : whole, ...[tag, species, place].map((text) => fold(text ?? ''))]
-  const found = lines.filter((line) => line !== '').join('\n')
-  return { folded, found: found === '' ? null : found }
+  const others = [tag, species, place].filter((text) => text !== undefined && text !== null)
+  return { folded, found: others.length === 0 ? whole : `${whole}\n${others.map(fold).join('\n')}` }
 }

@@ -1,4 +1,7 @@
 import type { TSchema } from '@sinclair/typebox'
+import type { DetailedPlant } from './details.ts'
+import { toReply } from './plant.ts'
+import type { Included } from './schemas.ts'
 
 /** The names of `include` that another room answers: `app.ts` joins it with plants. */
 export type IncludedName = 'care' | 'due'
@@ -18,4 +21,28 @@ export interface Includes {
     plants: readonly { readonly account: number; readonly id: number }[],
     names: ReadonlySet<IncludedName>,
   ): Promise<readonly Readonly<Partial<Record<IncludedName, unknown>>>[]>
+}
+
+/** Whether a reply needs more of a plant than its id, name and tag. */
+export function showsDetails(included: ReadonlySet<Included>): boolean {
+  return included.size > (included.has('id') ? 1 : 0)
+}
+
+/**
+ * The plants as a caller sees them, with everything that `include` names.
+ * @param includes answers `care` and `due`; without it they add nothing
+ */
+export async function shownPlants(
+  includes: Includes | undefined,
+  caller: number,
+  plants: readonly DetailedPlant[],
+  included: ReadonlySet<Included>,
+): Promise<readonly object[]> {
+  const names = new Set((['care', 'due'] as const).filter((name) => included.has(name)))
+  const others = includes && names.size > 0 ? await includes.read(caller, plants, names) : []
+  return plants.map((plant, index) => {
+    const { account, id: _id, name: _name, tag: _tag, version: _version, ...details } = plant
+    const shown = toReply(plant, included.has('id') && account === caller)
+    return { ...shown, ...(included.has('details') && details), ...others[index] }
+  })
 }

@@ -1,21 +1,13 @@
 import { type Static, Type } from '@sinclair/typebox'
-import { callerOf, type Guard, requireScope } from '../access/guard.ts'
+import { callerOf, requireScope } from '../access/guard.ts'
 import { setIgnoredHeader } from '../http/ignored-params.ts'
 import { answers, type TypedInstance } from '../http/openapi-fields.ts'
 import type { Cursors } from './cursor.ts'
 import { LongReplies, maxWholeList } from './long-replies.ts'
-import type { PageCache } from './page-cache.ts'
+import type { RouteOptions } from './options.ts'
 import { digestOf, nextLink, sendIfNotModified, sendPage } from './page-replies.ts'
-import { checkedText, type PlantQuery, type PlantStore } from './plant.ts'
-import { include, Plant, PlantError, refusals, security } from './schemas.ts'
-
-/** The objects that the route of lists uses. */
-interface Lists {
-  readonly store: PlantStore
-  readonly guard: Guard
-  readonly pages: PageCache
-  readonly cursors: Cursors
-}
+import { checkedText, type PlantQuery } from './plant.ts'
+import { PlantError, refusals, security } from './schemas.ts'
 
 const ListQuery = Type.Object({
   limit: Type.Optional(
@@ -37,12 +29,20 @@ const ListQuery = Type.Object({
       errorMessage: 'send it once',
     }),
   ),
-  include,
+  include: Type.Optional(
+    Type.Literal('id', {
+      description: '`id` adds the `id` for `/plants/{id}` to each of your own plants; shared plants never have one.',
+      errorMessage: 'send "id", once',
+    }),
+  ),
 })
 type ListQuery = Static<typeof ListQuery>
 
 /** Registers `GET /plants`. */
-export function listRoute(app: TypedInstance, { store, guard, pages, cursors }: Lists): void {
+export function listRoute(
+  app: TypedInstance,
+  { store, guard, pages, cursors, plantSchema }: RouteOptions & { cursors: Cursors },
+): void {
   const longReplies = new LongReplies(store, guard)
 
   app.get(
@@ -57,7 +57,7 @@ export function listRoute(app: TypedInstance, { store, guard, pages, cursors }: 
         tags: ['plants'],
         security,
         querystring: ListQuery,
-        response: answers({ 200: Type.Array(Plant) }, PlantError, refusals),
+        response: answers({ 200: Type.Array(plantSchema) }, PlantError, refusals),
       },
     },
     // This handler replies by `send` and returns no promise: for a promise Fastify adds another listener to the reply.

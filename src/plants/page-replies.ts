@@ -5,7 +5,7 @@ import { plantsPrefix } from '../http/errors.ts'
 import { matchesTag } from '../http/etag.ts'
 import type { Cursors } from './cursor.ts'
 import type { Page } from './page-cache.ts'
-import { type PlantQuery, type PlantsVersion, type Position, type StoredPlant, toReply } from './plant.ts'
+import type { PlantQuery, PlantsVersion, Position } from './plant.ts'
 
 /** A list that a request asks for. */
 export interface ListRequest {
@@ -25,11 +25,6 @@ export function sendPage(reply: FastifyReply, { text, link }: Page): void {
   reply.header('content-type', jsonType)
   if (link !== undefined) reply.header('link', link)
   sendAtEndOfTurn(reply, text)
-}
-
-/** Sends one plant. @param withId whether to show the id */
-export function sendPlant(reply: FastifyReply, plant: StoredPlant, withId: boolean): void {
-  sendPage(reply, { text: JSON.stringify(toReply(plant, withId)) })
 }
 
 /** The version of a page if the store gives no version: a digest of its text and of the address of the next page. */

@@ -94,7 +94,7 @@ export class Photos implements Prunable {
         UPDATE plant_details SET photo_type = NULL, photo_bytes = NULL, photo_digest = NULL WHERE ${ofPlant}`)
       yield* rowsOf(sql`
         DELETE FROM plant_details
-        WHERE ${ofPlant} AND archived = 0 AND coalesce(species, place, light, acquired, notes) IS NULL`)
+        WHERE ${ofPlant} AND coalesce(species, light, acquired, notes) IS NULL`)
       yield* renew(account, plant)
     })
   }

@@ -2,10 +2,11 @@ import type { Actor } from '../audit/record.ts'
 import { invalidField } from '../errors.ts'
 import type { Script } from '../storage/scripts.ts'
 import { controlCharacters, type NameRule, nameProblem } from '../text.ts'
+import { isCalendarDay } from '../time.ts'
 import type { NewPlant, Plant } from './schemas.ts'
 
 /** A plant with the account that owns it and its id in that account. */
-export interface StoredPlant extends Plant {
+export interface StoredPlant extends NewPlant {
   readonly account: number
   readonly id: number
 }
@@ -53,6 +54,8 @@ export interface Idempotency {
 /** A plant that was added, by this request or by an earlier one with the same idempotency key. */
 export interface AddedPlant {
   readonly plant: StoredPlant
+  /** When the plant was added, in Unix seconds. */
+  readonly created: number
   readonly isReplay: boolean
 }
 
@@ -104,8 +107,8 @@ export interface PlantStore {
    * renews no versions.
    */
   fetchVersion(account: number): Promise<PlantsVersion | null>
-  /** The account's own plant with this id. */
-  find(account: number, id: number): Promise<StoredPlant | undefined>
+  /** The account's own plant with this id, without its details, and its version. */
+  find(account: number, id: number): Promise<(StoredPlant & { readonly version: number }) | undefined>
   /** How many own plants the account has. @param enough the count may stop at this number */
   count(account: number, enough?: number): Promise<number>
   /**
@@ -113,8 +116,12 @@ export interface PlantStore {
    * `Scripts.write`. The version of the account's plants is renewed. The script may run again, so it reads before it writes.
    */
   change<T>(account: number, script: () => Script<T>): Promise<T>
-  /** Removes the account's own plant with this id. @returns whether there was such a plant */
-  remove(account: number, id: number): Promise<boolean>
+  /**
+   * Removes the account's own plant with this id.
+   * @param check throws an ApiError if the plant must not be removed in this version
+   * @returns whether there was such a plant
+   */
+  remove(account: number, id: number, check?: (version: number) => void): Promise<boolean>
   /** At most `limit` plants in order. */
   list(account: number, query: PlantQuery, limit: number): Promise<PlantPage>
   /**
@@ -147,27 +154,43 @@ export interface PlantStore {
   shares(): Promise<readonly Share[]>
 }
 
+/** A plant to check: a field may also be undefined. */
+type GivenPlant = { readonly [Field in keyof NewPlant]: NewPlant[Field] | undefined } & Pick<NewPlant, 'name'>
+
 /**
  * Trims a plant's texts and checks the rules that a JSON type cannot express.
  * @throws ApiError 400 that names the field
  */
-export function checkedPlant(plant: NewPlant): NewPlant {
+export function checkedPlant(plant: GivenPlant): NewPlant {
+  const { name, id, tag, species, place, light, acquired, notes, archived } = plant
   return {
-    name: checkedText('name', plant.name),
-    ...(plant.id === undefined ? {} : { id: plant.id }),
-    ...(plant.tag === undefined ? {} : { tag: checkedText('tag', plant.tag) }),
+    name: checkedText('name', name),
+    ...(id === undefined ? {} : { id }),
+    ...(tag === undefined ? {} : { tag: checkedText('tag', tag) }),
+    ...(species === undefined ? {} : { species: checkedText('species', species) }),
+    ...(place === undefined ? {} : { place: checkedText('place', place) }),
+    ...(light === undefined ? {} : { light: checkedText('light', light) }),
+    ...(acquired === undefined ? {} : { acquired: checkedDay('acquired', acquired) }),
+    ...(notes === undefined ? {} : { notes: checkedText('notes', notes, notesRule) }),
+    ...(archived === true ? { archived } : {}),
   }
 }
 
 /**
- * Trims a name or a tag and checks it.
+ * Trims a name or another text and checks it.
+ * @param rule by default the rule for names and tags
  * @throws ApiError 400 that names the field
  */
-export function checkedText(field: string, text: string): string {
+export function checkedText(field: string, text: string, rule = textRule): string {
   const trimmed = text.trim()
-  const problem = nameProblem(trimmed, textRule)
+  const problem = nameProblem(trimmed, rule)
   if (problem === undefined) return trimmed
   throw invalidField(field, problem)
+}
+
+function checkedDay(field: string, text: string): string {
+  if (/^\d{4}-\d{2}-\d{2}$/.test(text) && isCalendarDay(text)) return text
+  throw invalidField(field, 'is not a day; write it like 2026-11-28')
 }
 
 const textRule: NameRule = {
@@ -175,4 +198,14 @@ const textRule: NameRule = {
   ifBlank: 'send 1 to 255 characters',
   verb: 'send',
   refused: controlCharacters,
+}
+
+const notesRule: NameRule = {
+  longest: 10_000,
+  ifBlank: 'send 1 to 10,000 characters',
+  verb: 'send',
+  refused: {
+    pattern: /[^\P{Cc}\t\n\r]/u,
+    problem: 'has control characters other than line breaks and tabs; leave them out',
+  },
 }

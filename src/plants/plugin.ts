@@ -1,40 +1,27 @@
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
 import { Type } from '@sinclair/typebox'
-import { callerOf, type Guard, requireScope } from '../access/guard.ts'
+import { callerOf, requireScope } from '../access/guard.ts'
 import { plantsAllowed } from '../access/limits-in-force.ts'
 import { plantsPrefix } from '../http/errors.ts'
 import { setIgnoredHeader } from '../http/ignored-params.ts'
-import { answers, type TypedInstance } from '../http/openapi-fields.ts'
-import type { Limits } from '../limit-values.ts'
+import { answers } from '../http/openapi-fields.ts'
 import { Cursors } from './cursor.ts'
 import { openPlantsGroup } from './group.ts'
 import { readIdempotency } from './idempotency.ts'
+import { type Includes, shownPlants, showsDetails } from './includes.ts'
 import { listRoute } from './list-route.ts'
-import type { PageCache } from './page-cache.ts'
-import { sendPlant } from './page-replies.ts'
-import { checkedPlant, type PlantStore, type StoredPlant, toReply } from './plant.ts'
-import { unknownPlant } from './policy.ts'
-import { NewPlant, OnePlantQuery, Plant, PlantError, PlantPath, refusals, security } from './schemas.ts'
+import { onePlantRoutes } from './one-plant-routes.ts'
+import type { PlantsOptions } from './options.ts'
+import { checkedPlant, toReply } from './plant.ts'
+import { includedIn, NewPlant, OnePlantQuery, Plant, PlantError, refusals, security } from './schemas.ts'
 
-/** The objects and settings that the routes of plants use. */
-export interface PlantsOptions {
-  readonly store: PlantStore
-  readonly guard: Guard
-  /** The cache of pages. */
-  readonly pages: PageCache
-  /** The most bytes of a request's body. */
-  readonly bodyLimit: number
-  /** The limits of accounts without limits of their own. */
-  readonly limits: Limits
-}
-
-/** The routes of the plant store: listing and adding plants, and reading and removing one plant. */
-export const plantsPlugin: FastifyPluginAsyncTypebox<PlantsOptions> = async (
-  app,
-  { store, guard, pages, bodyLimit, limits },
-) => {
+/** The routes of the plant store: listing and adding plants, and reading, changing and removing one plant. */
+export const plantsPlugin: FastifyPluginAsyncTypebox<PlantsOptions> = async (app, options) => {
+  const { store, guard, bodyLimit, limits, includes } = options
+  const plantSchema = includes ? withIncluded(includes) : Plant
   await openPlantsGroup(app, guard)
-  listRoute(app, { store, guard, pages, cursors: new Cursors(await store.cursorKey()) })
+  listRoute(app, { ...options, plantSchema, cursors: new Cursors(await store.cursorKey()) })
+  onePlantRoutes(app, { ...options, plantSchema })
 
   app.post(
     '',
@@ -50,7 +37,7 @@ export const plantsPlugin: FastifyPluginAsyncTypebox<PlantsOptions> = async (
         security,
         querystring: OnePlantQuery,
         body: NewPlant,
-        response: answers({ 200: Plant }, PlantError, [...refusals, 409, 413, 415, 422, 507]),
+        response: answers({ 200: plantSchema }, PlantError, [...refusals, 409, 413, 415, 422, 507]),
       },
     },
     async (request, reply) => {
@@ -59,70 +46,21 @@ export const plantsPlugin: FastifyPluginAsyncTypebox<PlantsOptions> = async (
       const idempotency = key === undefined ? undefined : readIdempotency(key, request.body)
       const caller = callerOf(request)
       const limit = plantsAllowed(caller, limits)
-      const { plant, isReplay } = await store.create(caller.account.id, checkedPlant(request.body), idempotency, limit)
+      const added = await store.create(caller.account.id, checkedPlant(request.body), idempotency, limit)
+      const { plant, created, isReplay } = added
       reply.header('location', `${plantsPrefix}/${plant.id}`)
       if (isReplay) reply.header('idempotency-replayed', 'true')
-      return toReply(plant, request.query.include === 'id')
+      const included = includedIn(request.query.include)
+      if (!showsDetails(included)) return toReply(plant, included.has('id'))
+      const detailed = { ...plant, created, updated: created, version: 1 }
+      const [shown] = await shownPlants(includes, caller.account.id, [detailed], included)
+      return shown
     },
   )
-
-  addPlantRoutes(app, store)
 }
 
-function addPlantRoutes(app: TypedInstance, store: PlantStore): void {
-  app.get(
-    '/:id',
-    {
-      onRequest: requireScope('plants:read'),
-      schema: {
-        operationId: 'getPlant',
-        summary: 'Get one of your plants',
-        description:
-          'Returns a plant of your own account by its id. A plant that another account shares with you is a 404, because each account has its own ids.',
-        tags: ['plants'],
-        security,
-        params: PlantPath,
-        querystring: OnePlantQuery,
-        response: answers({ 200: Plant }, PlantError, [...refusals, 404]),
-      },
-    },
-    // As in the route of lists: this handler returns no promise.
-    (request, reply) => {
-      setIgnoredHeader(request, reply, { query: OnePlantQuery })
-      const send = (plant: StoredPlant | undefined) => {
-        if (!plant) throw unknownPlant()
-        sendPlant(reply, plant, request.query.include === 'id')
-      }
-      store
-        .find(callerOf(request).account.id, request.params.id)
-        .then(send)
-        .catch((error: unknown) => reply.send(error))
-    },
-  )
-
-  app.delete(
-    '/:id',
-    {
-      onRequest: requireScope('plants:write'),
-      schema: {
-        operationId: 'deletePlant',
-        summary: 'Delete one of your plants',
-        description:
-          'Deletes a plant of your own account by its id. A plant that another account shares with you is a 404.',
-        tags: ['plants'],
-        security,
-        params: PlantPath,
-        response: answers({ 204: Type.Null({ description: 'The plant was deleted.' }) }, PlantError, [
-          ...refusals,
-          404,
-          507,
-        ]),
-      },
-    },
-    async (request, reply) => {
-      setIgnoredHeader(request, reply)
-      if (!(await store.remove(callerOf(request).account.id, request.params.id))) throw unknownPlant()
-      return reply.code(204).send()
-    },
-  )
+/** The schema of plants with the fields that another room adds. */
+function withIncluded({ schemas: { care, due } }: Includes): typeof Plant {
+  const { properties, ...options } = Plant
+  return Type.Object({ ...properties, care: Type.Optional(care), due: Type.Optional(due) }, options)
 }

@@ -1,7 +1,8 @@
 import type { AuditEntry } from '../audit/record.ts'
 import { ApiError } from '../errors.ts'
 import type { AddedPlant, Idempotency } from './plant.ts'
-import { type KeyedRow, toPlant } from './rows.ts'
+import type { KeyedRow } from './rows.ts'
+import type { NewPlant } from './schemas.ts'
 
 // Decisions that are the same for all engines: a store reads rows, calls these functions, and writes the result.
 
@@ -67,11 +68,12 @@ export function oldestValidKeySeconds(now: number): number {
 
 /**
  * The reply to a request whose idempotency key was used before.
+ * @param plant the plant of the repeated request, which has the same details as the first
  * @throws ApiError 422 when the key was used for another request
  */
-export function replayOf(account: number, first: KeyedRow, { request }: Idempotency): AddedPlant {
+export function replayOf(account: number, first: KeyedRow, { request }: Idempotency, plant: NewPlant): AddedPlant {
   if (first.request !== request) throw keyReused()
-  return { plant: toPlant({ account, id: first.plant, name: first.name, tag: first.tag }), isReplay: true }
+  return { plant: { ...plant, account, id: first.plant }, created: first.created, isReplay: true }
 }
 
 /** The refusal of an idempotency key that was used for another request. */

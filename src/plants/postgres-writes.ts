@@ -7,9 +7,10 @@ import { versionsEpoch } from '../storage/postgres/replicas.ts'
 import { query, type Script } from '../storage/scripts.ts'
 import { accountGone } from '../storage/write-error.ts'
 import { unixSeconds } from '../time.ts'
+import { columnsOf, type DetailsRow, detailsRowOf } from './details.ts'
 import type { AddedPlant, Idempotency, PlantsVersion } from './plant.ts'
 import { checkPlantsLimit, idTaken, maxKeysOfRemoved, nextId, oldestValidKeySeconds, replayOf } from './policy.ts'
-import { isByTag, type KeyedRow, type PlantRow, sharersOf } from './rows.ts'
+import { isByTag, type KeyedRow, sharersOf } from './rows.ts'
 import type { NewPlant } from './schemas.ts'
 
 /** A plant to add. */
@@ -24,6 +25,8 @@ export interface Addition {
 export interface Removal {
   readonly account: number
   readonly id: number
+  /** Throws an ApiError if the plant must not be removed in this version. */
+  readonly check?: ((version: number) => void) | undefined
 }
 
 export type PlantWrite = Addition | Removal
@@ -76,8 +79,22 @@ interface KeyRow extends KeyedRow {
   readonly key: string
 }
 
-/** A row to insert. */
+/** A plant to insert. */
+interface NewRow extends ReturnType<typeof columnsOf> {
+  readonly account: number
+  readonly id: number
+}
+
+/** A row of details to insert. */
+interface NewDetailsRow extends DetailsRow {
+  readonly account: number
+  readonly plant: number
+}
+
+/** An idempotency key to insert. */
 interface NewKeyRow extends KeyRow {
+  readonly name: string
+  readonly tag: string | null
   /** 1 if the same transaction removes the plant again. */
   removed: number
 }
@@ -85,16 +102,20 @@ interface NewKeyRow extends KeyRow {
 /** Applies writes to the state in memory, and collects the changes of rows. */
 class WritePlan {
   readonly #accounts: ReadonlyMap<number, AccountState>
-  readonly #existing: Set<string>
+  /** The version of each plant. */
+  readonly #existing: Map<string, number>
   readonly #keyed: ReadonlyMap<string, KeyedRow>
   /** Plants to insert, after the removals. */
-  readonly added = new Map<string, PlantRow>()
+  readonly added = new Map<string, NewRow>()
+  readonly details = new Map<string, NewDetailsRow>()
   readonly removed = new Map<string, Removal>()
   readonly keys: NewKeyRow[] = []
+  /** Unix seconds. */
+  readonly now = unixSeconds()
 
   constructor(
     accounts: ReadonlyMap<number, AccountState>,
-    existing: Set<string>,
+    existing: Map<string, number>,
     keyed: ReadonlyMap<string, KeyedRow>,
   ) {
     this.#accounts = accounts
@@ -112,8 +133,8 @@ class WritePlan {
   apply(write: PlantWrite): WriteResult | ApiError {
     const account = this.#accounts.get(write.account)
     if (!account) return accountGone(undefined)
-    if (!('plant' in write)) return { isRemoved: this.#remove(account, write) }
     try {
+      if (!('plant' in write)) return { isRemoved: this.#remove(account, write) }
       return { added: this.#addOnce(account, write) }
     } catch (error) {
       if (error instanceof ApiError) return error
@@ -125,10 +146,10 @@ class WritePlan {
     const { account, idempotency } = write
     if (!idempotency) return this.#add(state, write)
     const first = this.#keyed.get(`${account} ${idempotency.key}`)
-    if (first) return replayOf(account, first, idempotency)
+    if (first) return replayOf(account, first, idempotency, write.plant)
     const added = this.#add(state, write)
     const { id, name, tag = null } = added.plant
-    this.keys.push({ account, ...idempotency, plant: id, name, tag, removed: 0 })
+    this.keys.push({ account, ...idempotency, plant: id, name, tag, created: this.now, removed: 0 })
     return added
   }
 
@@ -137,17 +158,23 @@ class WritePlan {
     const id = plant.id ?? nextId(state.highest ?? 0)
     const rowKey = `${account} ${id}`
     if (this.#existing.has(rowKey)) throw idTaken(id)
-    this.#existing.add(rowKey)
-    this.added.set(rowKey, { account, id, name: plant.name, tag: plant.tag ?? null })
+    this.#existing.set(rowKey, 1)
+    this.added.set(rowKey, { account, id, ...columnsOf(plant) })
+    const details = detailsRowOf(plant)
+    if (details) this.details.set(rowKey, { account, plant: id, ...details })
     state.count++
     if (state.highest !== undefined && id > state.highest) state.highest = id
-    return { plant: { account, ...plant, id }, isReplay: false }
+    return { plant: { ...plant, account, id }, created: this.now, isReplay: false }
   }
 
-  #remove(state: AccountState, { account, id }: Removal): boolean {
+  #remove(state: AccountState, { account, id, check }: Removal): boolean {
     const rowKey = `${account} ${id}`
-    if (!this.#existing.delete(rowKey)) return false
+    const version = this.#existing.get(rowKey)
+    if (version === undefined) return false
+    check?.(version)
+    this.#existing.delete(rowKey)
     if (!this.added.delete(rowKey)) this.removed.set(rowKey, { account, id })
+    this.details.delete(rowKey)
     for (const key of this.keys) if (key.account === account && key.plant === id) key.removed = 1
     state.count--
     if (id === state.highest) state.highest = undefined
@@ -201,14 +228,14 @@ async function readState(sql: Transaction, writes: readonly PlantWrite[]): Promi
           FROM json_to_recordset(${list(limited.map(({ account }) => ({ account })))}::text::json) AS asked (account BIGINT)`,
     requestedIds.length === 0
       ? []
-      : sql<{ account: number; id: number }[]>`
-          SELECT plants.account, plants.id FROM plants
+      : sql<{ account: number; id: number; version: number }[]>`
+          SELECT plants.account, plants.id, version FROM plants
           JOIN json_to_recordset(${list(requestedIds)}::text::json) AS asked (account BIGINT, id BIGINT)
           ON plants.account = asked.account AND plants.id = asked.id`,
     keys.length === 0
       ? []
       : sql<KeyRow[]>`
-          SELECT kept.account, kept.key, request, plant, name, tag FROM idempotency_keys AS kept
+          SELECT kept.account, kept.key, request, plant, created FROM idempotency_keys AS kept
           JOIN json_to_recordset(${list(keys)}::text::json) AS asked (account BIGINT, key TEXT)
           ON kept.account = asked.account AND kept.key = asked.key WHERE created >= ${oldestValidKeySeconds(unixSeconds())}`,
   ])
@@ -218,13 +245,13 @@ async function readState(sql: Transaction, writes: readonly PlantWrite[]): Promi
     new Map(
       locked.map(({ id }) => [id, { highest: Math.max(0, highestOf.get(id) ?? 0), count: countOf.get(id) ?? 0 }]),
     ),
-    new Set(existing.map(({ account, id }) => `${account} ${id}`)),
+    new Map(existing.map(({ account, id, version }) => [`${account} ${id}`, version])),
     new Map(keyed.map((row) => [`${row.account} ${row.key}`, row])),
   )
 }
 
 /** @throws Conflict when a row has changed since it was read */
-async function writeChanges(sql: Transaction, { added, removed, keys }: WritePlan): Promise<void> {
+async function writeChanges(sql: Transaction, { added, details, removed, keys, now }: WritePlan): Promise<void> {
   const [deleted, inserted] = await Promise.all([
     removed.size === 0
       ? undefined
@@ -236,10 +263,16 @@ async function writeChanges(sql: Transaction, { added, removed, keys }: WritePla
     added.size === 0
       ? undefined
       : sql`
-          INSERT INTO plants (account, id, name, tag)
-          SELECT account, id, name, tag FROM json_to_recordset(${list([...added.values()])}::text::json)
-          AS asked (account BIGINT, id BIGINT, name TEXT, tag TEXT)
+          INSERT INTO plants (account, id, name, tag, place, archived, folded, found, created, updated)
+          SELECT asked.*, ${now}::bigint, ${now}::bigint FROM json_to_recordset(${list([...added.values()])}::text::json)
+          AS asked (account BIGINT, id BIGINT, name TEXT, tag TEXT, place TEXT, archived BIGINT, folded TEXT, found TEXT)
           ON CONFLICT DO NOTHING`,
+    details.size === 0
+      ? undefined
+      : sql`
+          INSERT INTO plant_details (account, plant, species, light, acquired, notes)
+          SELECT * FROM json_to_recordset(${list([...details.values()])}::text::json)
+          AS asked (account BIGINT, plant BIGINT, species TEXT, light TEXT, acquired TEXT, notes TEXT)`,
     removed.size === 0
       ? undefined
       : sql`
@@ -251,9 +284,9 @@ async function writeChanges(sql: Transaction, { added, removed, keys }: WritePla
       ? undefined
       : sql`
           INSERT INTO idempotency_keys (account, key, request, plant, name, tag, removed, created)
-          SELECT account, key, request, plant, name, tag, removed, ${unixSeconds()}::bigint
-          FROM json_to_recordset(${list(keys)}::text::json)
-          AS asked (account BIGINT, key TEXT, request TEXT, plant BIGINT, name TEXT, tag TEXT, removed BIGINT)
+          SELECT account, key, request, plant, name, tag, removed, created
+          FROM json_to_recordset(${list(keys)}::text::json) AS asked
+            (account BIGINT, key TEXT, request TEXT, plant BIGINT, name TEXT, tag TEXT, removed BIGINT, created BIGINT)
           ON CONFLICT (account, key) DO UPDATE SET request = excluded.request, plant = excluded.plant,
             name = excluded.name, tag = excluded.tag, removed = excluded.removed, created = excluded.created`,
     removed.size === 0 && keys.every((key) => key.removed === 0)

@@ -32,6 +32,7 @@ import {
   type Sharer,
   sharersOf,
   toPlant,
+  type VersionedRow,
 } from './rows.ts'
 import type { NewPlant } from './schemas.ts'
 import { allShares, grant, revoke } from './shares.ts'
@@ -105,11 +106,12 @@ export class PostgresPlantStore implements PlantStore {
     return this.#database.read((sql) => readVersion(sql, account))
   }
 
-  async find(account: number, id: number): Promise<StoredPlant | undefined> {
+  async find(account: number, id: number) {
     const [row] = await this.#database.read(
-      (sql) => sql<PlantRow[]>`SELECT account, id, name, tag FROM plants WHERE account = ${account} AND id = ${id}`,
+      (sql) => sql<VersionedRow[]>`
+        SELECT account, id, name, tag, version FROM plants WHERE account = ${account} AND id = ${id}`,
     )
-    return row && toPlant(row)
+    return row && { ...toPlant(row), version: row.version }
   }
 
   async count(account: number, enough?: number): Promise<number> {
@@ -128,8 +130,8 @@ export class PostgresPlantStore implements PlantStore {
     })
   }
 
-  async remove(account: number, id: number): Promise<boolean> {
-    return (await this.#writes.add({ account, id })).isRemoved === true
+  async remove(account: number, id: number, check?: (version: number) => void): Promise<boolean> {
+    return (await this.#writes.add({ account, id, check })).isRemoved === true
   }
 
   list(account: number, query: PlantQuery, limit: number): Promise<PlantPage> {

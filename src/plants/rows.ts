@@ -8,12 +8,17 @@ export interface PlantRow {
   readonly tag: string | null
 }
 
-/** The digest of the first request with an idempotency key, and the plant of its reply. */
+/** A plant's row with the plant's version. */
+export interface VersionedRow extends PlantRow {
+  readonly version: number
+}
+
+/** The digest of the first request with an idempotency key, and the id of the plant that it added. */
 export interface KeyedRow {
   readonly request: string
   readonly plant: number
-  readonly name: string
-  readonly tag: string | null
+  /** When the plant was added, in Unix seconds. */
+  readonly created: number
 }
 
 /** A share: another account may see the owner's plants with this tag, or all plants of the owner if the tag is empty. */

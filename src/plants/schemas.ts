@@ -1,4 +1,4 @@
-import { type Static, Type } from '@sinclair/typebox'
+import { Kind, type Static, type TSchema, Type, TypeRegistry } from '@sinclair/typebox'
 
 /* The schemas are not in `plant.ts`, which commands load: TypeBox would take a quarter of the time in which a command starts. */
 
@@ -10,12 +10,61 @@ const tag = Type.String({
   description: 'A tag for the type, with the same rule as the name.',
   examples: ['aroid'],
 })
+const species = Type.String({
+  description: 'The species, with the same rule as the name.',
+  examples: ['Monstera deliciosa'],
+})
+const place = Type.String({
+  description: 'Where the plant is, with the same rule as the name.',
+  examples: ['Living room'],
+})
+const light = Type.String({
+  description: 'How much light the plant has, with the same rule as the name.',
+  examples: ['Bright, no direct sun'],
+})
+const acquired = Type.String({ description: 'The day since which you have the plant.', examples: ['2026-04-01'] })
+const notes = Type.String({
+  description: 'Notes of 1 to 10,000 characters after trimming; line breaks and tabs are the only control characters.',
+  examples: ['From a cutting of the plant at work.'],
+})
+const archived = Type.Boolean({ description: 'True for a plant that is gone.', examples: [true] })
 
-/** The query parameter that shows the caller's own plants with their ids. */
+/** What a caller may set of a plant besides name, id and tag. */
+const details = {
+  species: Type.Optional(species),
+  place: Type.Optional(place),
+  light: Type.Optional(light),
+  acquired: Type.Optional(acquired),
+  notes: Type.Optional(notes),
+  archived: Type.Optional(archived),
+}
+
+/** What `include` may name. */
+export const includable = ['id', 'details', 'care', 'due'] as const
+export type Included = (typeof includable)[number]
+
+/** The names in a valid value of `include`. */
+export function includedIn(include: string | undefined): ReadonlySet<Included> {
+  return new Set(includable.filter((each) => include?.split(',').includes(each)))
+}
+
+// TypeBox has no kind for a list in one text.
+TypeRegistry.Set<{ items: { enum: readonly unknown[] } }>('Names', ({ items }, value) => {
+  const names = typeof value === 'string' ? value.split(',') : []
+  return names.length > 0 && new Set(names).size === names.length && names.every((each) => items.enum.includes(each))
+})
+
+/** The query parameter that adds fields to plants. */
 export const include = Type.Optional(
-  Type.Literal('id', {
-    description: '`id` adds the `id` for `/plants/{id}` to each of your own plants; shared plants never have one.',
-    errorMessage: 'send "id", once',
+  Type.Unsafe<string>({
+    [Kind]: 'Names',
+    type: 'array',
+    items: { type: 'string', enum: includable },
+    uniqueItems: true,
+    explode: false,
+    description:
+      'What is added to each plant, with commas between the names. `id`: the `id` for `/plants/{id}`, of your own plants alone. `details`: what is set of species, place, light, acquired, notes and archived, with `created`, `updated` and `photo`. `care`: its schedules. `due`: when it needs care next.',
+    errorMessage: 'send id, details, care or due, each at most once, with commas between them, and the parameter once',
   }),
 )
 
@@ -32,6 +81,9 @@ export const PlantPath = Type.Object({
   }),
 })
 
+const seconds = (what: string) =>
+  Type.Integer({ description: `${what}, in Unix seconds; only with \`include=details\`.` })
+
 /** A plant in replies. */
 export const Plant = Type.Object(
   {
@@ -44,6 +96,19 @@ export const Plant = Type.Object(
     ),
     name,
     tag: Type.Optional(tag),
+    ...details,
+    created: Type.Optional(seconds('When the plant was added')),
+    updated: Type.Optional(seconds('When the plant was changed last')),
+    photo: Type.Optional(
+      Type.Object(
+        {
+          type: Type.String({ examples: ['image/jpeg'] }),
+          bytes: Type.Integer(),
+          digest: Type.String({ description: '`sha256:` and 64 hexadecimal digits.' }),
+        },
+        { description: 'The photo of the plant; only with `include=details`.' },
+      ),
+    ),
   },
   { title: 'Plant', examples: [{ name: 'Monstera', tag: 'aroid' }] },
 )
@@ -63,10 +128,32 @@ export const NewPlant = Type.Object(
       }),
     ),
     tag: Type.Optional(tag),
+    ...details,
   },
   { title: 'NewPlant', examples: [{ name: 'Monstera', id: 7, tag: 'aroid' }] },
 )
 export type NewPlant = Static<typeof NewPlant>
+
+/** A field of a change that null removes. */
+function removable<T extends TSchema>(schema: T) {
+  return Type.Optional(Type.Union([schema, Type.Null()], { description: `${schema.description} \`null\` removes it.` }))
+}
+
+/** A change of a plant (RFC 7396): fields that are missing stay as they are. */
+export const PlantChange = Type.Object(
+  {
+    name: Type.Optional(Type.String({ ...name, errorMessage: 'send a text: each plant has a name' })),
+    tag: removable(tag),
+    species: removable(species),
+    place: removable(place),
+    light: removable(light),
+    acquired: removable(acquired),
+    notes: removable(notes),
+    archived: removable(archived),
+  },
+  { title: 'PlantChange', examples: [{ place: 'Bedroom', notes: null }] },
+)
+export type PlantChange = Static<typeof PlantChange>
 
 /** The error body of the plants interface. */
 export const PlantError = Type.Object(

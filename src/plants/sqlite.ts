@@ -9,6 +9,7 @@ import { takeBriefly } from '../storage/prune.ts'
 import { runScript, type Script } from '../storage/scripts.ts'
 import { unixSeconds } from '../time.ts'
 import { keptCursorKey } from './cursor.ts'
+import { columnsOf, detailsRowOf, insertDetails } from './details.ts'
 import { InFlightKeys } from './idempotency.ts'
 import { removeOldReplies } from './kept-replies.ts'
 import type {
@@ -20,11 +21,10 @@ import type {
   PlantStore,
   PlantsVersion,
   Share,
-  StoredPlant,
 } from './plant.ts'
 import { PlantCounts } from './plant-counts.ts'
 import { checkPlantsLimit, idTaken, maxKeysOfRemoved, nextId, oldestValidKeySeconds, replayOf } from './policy.ts'
-import { isByTag, type KeyedRow, type PlantRow, pagesOf, type Sharer, toPlant } from './rows.ts'
+import { isByTag, type KeyedRow, pagesOf, type Sharer, toPlant, type VersionedRow } from './rows.ts'
 import type { NewPlant } from './schemas.ts'
 import { allShares, grant, revoke } from './shares.ts'
 import { ListSnapshot, PageReader } from './sqlite-pages.ts'
@@ -32,7 +32,7 @@ import { ListSnapshot, PageReader } from './sqlite-pages.ts'
 /** Plants in SQLite. */
 export class SqlitePlantStore implements PlantStore {
   readonly #database: Database
-  readonly #insert: Statement<[number, number, string, string | null]>
+  readonly #insert: Statement<(number | string | null)[]>
   readonly #highestId: Statement<[number], number | null>
   /**
    * The highest ids that the transaction with the number `#highestOf` has assigned. If each plant looked for its id,
@@ -40,7 +40,7 @@ export class SqlitePlantStore implements PlantStore {
    */
   readonly #highest = new Map<number, number>()
   #highestOf = 0
-  readonly #byId: Statement<[number, number], PlantRow>
+  readonly #byId: Statement<[number, number], VersionedRow>
   readonly #delete: Statement<[number, number]>
   readonly #pages: PageReader
   readonly #readPage: PageReader['read']
@@ -70,7 +70,7 @@ export class SqlitePlantStore implements PlantStore {
     this.#cleaning = new GroupCommit(database, 'NORMAL')
     this.#changes = changes
     this.#keyed = database.prepare(
-      'SELECT request, plant, name, tag FROM idempotency_keys WHERE account = ? AND key = ? AND created >= ?',
+      'SELECT request, plant, created FROM idempotency_keys WHERE account = ? AND key = ? AND created >= ?',
     )
     // An existing row with the same key is older than a day, so it is replaced.
     this.#keepKey = database.prepare(`
@@ -87,11 +87,11 @@ export class SqlitePlantStore implements PlantStore {
     this.#removeExpiredKeys = database.prepare(`
       DELETE FROM idempotency_keys WHERE (account, key) IN
         (SELECT account, key FROM idempotency_keys WHERE created < ? ORDER BY created LIMIT ?)`)
-    this.#insert = database.prepare(
-      'INSERT INTO plants (account, id, name, tag) VALUES (?, ?, ?, ?) ON CONFLICT DO NOTHING',
-    )
+    this.#insert = database.prepare(`
+      INSERT INTO plants (account, id, name, tag, place, archived, folded, found, created, updated)
+      VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING`)
     this.#highestId = database.prepare<[number], number | null>('SELECT max(id) FROM plants WHERE account = ?').pluck()
-    this.#byId = database.prepare('SELECT account, id, name, tag FROM plants WHERE account = ? AND id = ?')
+    this.#byId = database.prepare('SELECT account, id, name, tag, version FROM plants WHERE account = ? AND id = ?')
     this.#delete = database.prepare('DELETE FROM plants WHERE account = ? AND id = ?')
     this.#pages = new PageReader(database)
     this.#readPage = database.transaction((...asked: Parameters<PageReader['read']>) => this.#pages.read(...asked))
@@ -100,8 +100,7 @@ export class SqlitePlantStore implements PlantStore {
   }
 
   create(account: number, plant: NewPlant, idempotency?: Idempotency, limit?: number): Promise<AddedPlant> {
-    if (!idempotency)
-      return this.#commitWithin(account, limit, () => ({ plant: this.#add(account, plant, limit), isReplay: false }))
+    if (!idempotency) return this.#commitWithin(account, limit, () => this.#add(account, plant, unixSeconds(), limit))
     return this.#running.run(account, idempotency, () =>
       this.#commitWithin(account, limit, () => this.#addOnce(account, plant, idempotency, limit)),
     )
@@ -144,9 +143,9 @@ export class SqlitePlantStore implements PlantStore {
     return this.version(account)
   }
 
-  async find(account: number, id: number): Promise<StoredPlant | undefined> {
+  async find(account: number, id: number) {
     const row = this.#byId.get(account, id)
-    return row && toPlant(row)
+    return row && { ...toPlant(row), version: row.version }
   }
 
   count(account: number, enough = Number.POSITIVE_INFINITY): Promise<number> {
@@ -162,8 +161,10 @@ export class SqlitePlantStore implements PlantStore {
     })
   }
 
-  remove(account: number, id: number): Promise<boolean> {
+  remove(account: number, id: number, check?: (version: number) => void): Promise<boolean> {
     return this.#commit.run(() => {
+      const row = check && this.#byId.get(account, id)
+      if (row) check?.(row.version)
       this.#touch(account)
       this.#highest.delete(account)
       const { changes } = this.#delete.run(account, id)
@@ -227,16 +228,19 @@ export class SqlitePlantStore implements PlantStore {
     return this.#sharers.get(question) ?? this.#sharers.set(question, this.#pages.sharersWith(account))
   }
 
-  #add(account: number, plant: NewPlant, limit?: number): StoredPlant {
+  #add(account: number, plant: NewPlant, now: number, limit?: number): AddedPlant {
     if (limit !== undefined) checkPlantsLimit(limit, this.#counts.of(account))
     const id = plant.id ?? this.#nextId(account)
-    const { changes } = this.#insert.run(account, id, plant.name, plant.tag ?? null)
+    const { name, tag, place, archived, folded, found } = columnsOf(plant)
+    const { changes } = this.#insert.run(account, id, name, tag, place, archived, folded, found, now, now)
     if (changes === 0) throw idTaken(id)
+    const added = { ...plant, account, id }
+    if (detailsRowOf(plant)) runScript(this.#database, insertDetails(account, [added]))
     if (plant.id === undefined) this.#highest.set(account, id)
     else this.#highest.delete(account)
     this.#touch(account)
     this.#counts.adjust(account, id, 1)
-    return { account, ...plant, id }
+    return { plant: added, created: now, isReplay: false }
   }
 
   /** @throws ApiError 409 when there is no higher id */
@@ -250,10 +254,10 @@ export class SqlitePlantStore implements PlantStore {
     const { key, request } = idempotency
     const now = unixSeconds()
     const first = this.#keyed.get(account, key, oldestValidKeySeconds(now))
-    if (first) return replayOf(account, first, idempotency)
-    const added = this.#add(account, plant, limit)
-    this.#keepKey.run(account, key, request, added.id, added.name, added.tag ?? null, now)
-    return { plant: added, isReplay: false }
+    if (first) return replayOf(account, first, idempotency, plant)
+    const added = this.#add(account, plant, now, limit)
+    this.#keepKey.run(account, key, request, added.plant.id, plant.name, plant.tag ?? null, now)
+    return added
   }
 
   /** Renews the account's version before the commit. If the commit fails, cached pages are read again without need: no harm. */

@@ -449,20 +449,23 @@ const release020: readonly Step[] = [
 /** The steps of 0.3.0. */
 const release030: readonly Step[] = [
   {
-    // Plants worth keeping. `folded` is the folded name, and `found` has the folded tag, species and place, each on a line. Replicas
-    // of the previous release write neither; so a folded name that is null is written before the first search that needs it.
-    // `created` and `updated` of 0 stand for the time of this migration. A plant has a row in `plant_details` if it has a detail or
-    // a photo, and a row in `care_logs` if it has had an event. After the plant is deleted, `account` and `plant` of that row are
-    // null, and its events are removed in portions. So are the pieces of a photo without a plant: the plant was deleted, the photo
-    // was replaced, or, if `begun` is not 0, the photo is not complete yet. `holdings` counts what limits bound: `photo_bytes` are
-    // the bytes of all photos of an owner. `kept_replies` has the replies to idempotency keys of changes of many rows. Dates are
-    // texts such as 2026-11-28, and seasons such as 11-01.
+    // Plants worth keeping. `folded` is the folded name, and `found` has the folded name, tag, species and place, each on a line.
+    // Replicas of the previous release write neither; so a folded name that is null is written before the first search that needs
+    // it. `place` and `archived` are details too, but lists are searched by them. `created` and `updated` of 0 stand for the time of
+    // this migration. A plant has a row in `plant_details` if it has another detail or a photo, and a row in `care_logs` if it has
+    // had an event. After the plant is deleted, `account` and `plant` of that row are null, and its events are removed in portions.
+    // So are the pieces of a photo without a plant: the plant was deleted, the photo was replaced, or, if `begun` is not 0, the
+    // photo is not complete yet. `holdings` counts what limits bound: `photo_bytes` are the bytes of all photos of an owner.
+    // `kept_replies` has the replies to idempotency keys of changes of many rows. Dates are texts such as 2026-11-28, and seasons
+    // such as 11-01.
     sqlite: '0023-plants-worth-keeping',
     postgres: '0018-plants-worth-keeping',
     sql: `
       ALTER TABLE accounts ADD COLUMN time_zone TEXT;
       ALTER TABLE plants ADD COLUMN folded TEXT COLLATE "C";
       ALTER TABLE plants ADD COLUMN found TEXT;
+      ALTER TABLE plants ADD COLUMN place TEXT;
+      ALTER TABLE plants ADD COLUMN archived INTEGER NOT NULL DEFAULT 0;
       ALTER TABLE plants ADD COLUMN created INTEGER NOT NULL DEFAULT 0;
       ALTER TABLE plants ADD COLUMN updated INTEGER NOT NULL DEFAULT 0;
       ALTER TABLE plants ADD COLUMN version INTEGER NOT NULL DEFAULT 1;
@@ -471,11 +474,9 @@ const release030: readonly Step[] = [
         account INTEGER NOT NULL,
         plant INTEGER NOT NULL,
         species TEXT,
-        place TEXT,
         light TEXT,
         acquired TEXT,
         notes TEXT,
-        archived INTEGER NOT NULL DEFAULT 0,
         photo_type TEXT,
         photo_bytes INTEGER,
         photo_digest TEXT,

@@ -17,6 +17,6 @@ it('the folded name of 255 characters fits into an index of PostgreSQL, and is s
   const { folded, found } = foldedColumns({ name: '\uFDFA'.repeat(255), tag: 'Aroid' })
   expect(folded.length).toBe(255)
   expect(found).toBe(`${fold('\uFDFA').repeat(255)}\naroid`)
-  expect(foldedColumns({ name: 'Fern' })).toEqual({ folded: 'fern', found: null })
-  expect(foldedColumns({ name: 'Fern', tag: 'A', species: 'B', place: 'C' }).found).toBe('a\nb\nc')
+  expect(foldedColumns({ name: 'Fern' })).toEqual({ folded: 'fern', found: 'fern' })
+  expect(foldedColumns({ name: 'Fern', tag: 'A', species: null, place: 'C' }).found).toBe('fern\na\nc')
 })

@@ -39,7 +39,8 @@ describe.each(engines)('pages of plants in $name', (engine) => {
     loadCompilerWhenNeeded(app)
     logRequests(app)
     guardRequests(app, guard)
-    const options = { store, guard, workOf: workAtOnce, bodyLimit: 1000, limits: {}, pages }
+    const scripts = database.openScripts()
+    const options = { store, scripts, guard, workOf: workAtOnce, bodyLimit: 1000, limits: {}, pages }
     await app.register(plantsPlugin, { prefix: '/plants', ...options })
     address = await app.listen({ host: '127.0.0.1', port: 0 })
   })

@@ -137,11 +137,15 @@ describe.each(engines)('plants in $name', (engine) => {
     expect(first).toMatchObject({ value: { plant, isReplay: false } })
     expect(second).toMatchObject({ reason: { status: 409, code: 'still_running' } })
     await store.remove(account, 1)
-    expect(await add('one')).toStrictEqual({ plant, isReplay: true })
+    expect(await add('one')).toStrictEqual({ plant, created: expect.any(Number), isReplay: true })
     await expect(add('two')).rejects.toMatchObject({ status: 422, code: 'key_reused' })
     expect(await store.list(account, {}, 10)).toEqual({ json: '[]' })
     await database.run(`UPDATE idempotency_keys SET created = created - 86401 WHERE account = ${account}`)
-    expect(await add('two')).toStrictEqual({ plant: { account, id: 1, name: 'two' }, isReplay: false })
+    expect(await add('two')).toStrictEqual({
+      plant: { account, id: 1, name: 'two' },
+      created: expect.any(Number),
+      isReplay: false,
+    })
     expect(await add('two')).toMatchObject({ isReplay: true })
   })
 

@@ -1,0 +1,182 @@
+import { isDeepStrictEqual } from 'node:util'
+import { queryEach, rowOf, rowsOf, type Script, sql } from '../storage/scripts.ts'
+import { unixSeconds } from '../time.ts'
+import { foldedColumns } from './fold.ts'
+import { checkedPlant, type StoredPlant } from './plant.ts'
+import { unknownPlant } from './policy.ts'
+import type { NewPlant, Plant, PlantChange } from './schemas.ts'
+
+/** A plant with everything that replies show of it. */
+export interface DetailedPlant extends StoredPlant {
+  /** Unix seconds. */
+  readonly created: number
+  /** Unix seconds. */
+  readonly updated: number
+  /** Counts the changes of the plant, its details and its photo, from 1. */
+  readonly version: number
+  readonly photo?: NonNullable<Plant['photo']>
+}
+
+/** The details of a plant that have a row of their own. */
+export interface DetailsRow {
+  readonly species: string | null
+  readonly light: string | null
+  readonly acquired: string | null
+  readonly notes: string | null
+}
+
+/** The columns of the table `plants` that a caller sets, and the columns by which the plant is found. */
+export function columnsOf(plant: NewPlant) {
+  const { name, tag = null, place = null, archived = false } = plant
+  return { name, tag, place, archived: archived ? 1 : 0, ...foldedColumns(plant) }
+}
+
+/** The row of `plant_details`; undefined for a plant that needs none. */
+export function detailsRowOf({ species, light, acquired, notes }: NewPlant): DetailsRow | undefined {
+  if (species === undefined && light === undefined && acquired === undefined && notes === undefined) return undefined
+  return { species: species ?? null, light: light ?? null, acquired: acquired ?? null, notes: notes ?? null }
+}
+
+/** Inserts plants of an account whose ids are free. @param now Unix seconds */
+export function* insertPlants(
+  account: number,
+  plants: readonly (NewPlant & { id: number })[],
+  now: number,
+): Script<void> {
+  const columns = plants.map((plant) => ({ id: plant.id, ...columnsOf(plant) }))
+  yield* queryEach(
+    `INSERT INTO plants (account, id, name, tag, place, archived, folded, found, created, updated)
+    VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $9)`,
+    columns.map((row) => [account, row.id, row.name, row.tag, row.place, row.archived, row.folded, row.found, now]),
+  )
+  yield* insertDetails(account, plants)
+}
+
+/** Inserts the details of plants that have no row of details yet. */
+export function* insertDetails(account: number, plants: readonly (NewPlant & { id: number })[]): Script<void> {
+  const lists = plants.flatMap((plant) => {
+    const row = detailsRowOf(plant)
+    return row ? [[account, plant.id, row.species, row.light, row.acquired, row.notes]] : []
+  })
+  if (lists.length === 0) return
+  yield* queryEach(
+    'INSERT INTO plant_details (account, plant, species, light, acquired, notes) VALUES ($1, $2, $3, $4, $5, $6)',
+    lists,
+  )
+}
+
+/**
+ * Changes a plant by a JSON Merge Patch (RFC 7396). A patch that changes nothing writes nothing.
+ * @param check throws an ApiError if the plant must not be changed in this version
+ * @returns the changed plant
+ * @throws ApiError 404 when there is no such plant, 400 that names a field
+ */
+export function* changePlant(
+  account: number,
+  id: number,
+  change: PlantChange,
+  check?: (version: number) => void,
+): Script<DetailedPlant> {
+  const [plant] = yield* readDetailed([{ account, id }])
+  if (!plant) throw unknownPlant()
+  const merged = checkedPlant({
+    name: change.name ?? plant.name,
+    tag: changed(change.tag, plant.tag),
+    species: changed(change.species, plant.species),
+    place: changed(change.place, plant.place),
+    light: changed(change.light, plant.light),
+    acquired: changed(change.acquired, plant.acquired),
+    notes: changed(change.notes, plant.notes),
+    archived: changed(change.archived, plant.archived),
+  })
+  check?.(plant.version)
+  if (isDeepStrictEqual(merged, checkedPlant({ ...plant, id: undefined }))) return plant
+  const { created, version, photo } = plant
+  const updated = unixSeconds()
+  const next = { account, id, ...merged, created, updated, version: version + 1, ...(photo && { photo }) }
+  yield* updatePlant(next)
+  return next
+}
+
+/** The value of a field after a change: null removes it, and undefined leaves it as it is. */
+function changed<T>(change: T | null | undefined, before: T | undefined): T | undefined {
+  return change === undefined ? before : (change ?? undefined)
+}
+
+/** Writes the new state of a plant. */
+function* updatePlant(plant: DetailedPlant): Script<void> {
+  const { account, id, photo, updated, version } = plant
+  const { name, tag, place, archived, folded, found } = columnsOf(plant)
+  yield* rowsOf(sql`
+    UPDATE plants SET name = ${name}, tag = ${tag}, place = ${place}, archived = ${archived}, folded = ${folded},
+      found = ${found}, updated = ${updated}, version = ${version}
+    WHERE account = ${account} AND id = ${id}`)
+  const row = detailsRowOf(plant)
+  if (!row && !photo) {
+    yield* rowsOf(sql`DELETE FROM plant_details WHERE account = ${account} AND plant = ${id}`)
+    return
+  }
+  const { species = null, light = null, acquired = null, notes = null } = row ?? {}
+  yield* rowsOf(sql`
+    INSERT INTO plant_details (account, plant, species, light, acquired, notes)
+    VALUES (${account}, ${id}, ${species}, ${light}, ${acquired}, ${notes})
+    ON CONFLICT (account, plant) DO UPDATE SET species = excluded.species, light = excluded.light,
+      acquired = excluded.acquired, notes = excluded.notes`)
+}
+
+interface DetailedRow extends DetailsRow {
+  readonly account: number
+  readonly id: number
+  readonly name: string
+  readonly tag: string | null
+  readonly place: string | null
+  readonly archived: number
+  readonly created: number
+  readonly updated: number
+  readonly version: number
+  readonly photo_type: string | null
+  readonly photo_bytes: number | null
+  readonly photo_digest: string | null
+}
+
+/** Reads plants with their details. A plant that does not exist is left out. */
+export function* readDetailed(keys: readonly { account: number; id: number }[]): Script<readonly DetailedPlant[]> {
+  const rows = yield* queryEach<DetailedRow>(
+    `SELECT p.account, p.id, name, tag, place, archived, created, updated, version, species, light, acquired, notes,
+      photo_type, photo_bytes, photo_digest
+    FROM plants AS p LEFT JOIN plant_details AS d ON d.account = p.account AND d.plant = p.id
+    WHERE p.account = $1 AND p.id = $2`,
+    keys.map(({ account, id }) => [account, id]),
+  )
+  const isOld = rows.some(({ created, updated }) => created === 0 || updated === 0)
+  const migrated = isOld ? yield* migrationTime() : 0
+  return rows.map((row) => detailedOf(row, migrated))
+}
+
+/** When the database got these columns, in Unix seconds: the time of plants that are older. */
+function* migrationTime(): Script<number> {
+  const row = yield* rowOf<{ applied: number }>(
+    sql`SELECT applied FROM migrations WHERE name LIKE ${'%-plants-worth-keeping'}`,
+  )
+  return row?.applied ?? 0
+}
+
+function detailedOf(row: DetailedRow, migrated: number): DetailedPlant {
+  const { account, id, name, tag, species, place, light, acquired, notes, photo_type: type } = row
+  return {
+    account,
+    id,
+    name,
+    ...(tag !== null && { tag }),
+    ...(species !== null && { species }),
+    ...(place !== null && { place }),
+    ...(light !== null && { light }),
+    ...(acquired !== null && { acquired }),
+    ...(notes !== null && { notes }),
+    ...(row.archived === 1 && { archived: true }),
+    created: row.created || migrated,
+    updated: row.updated || migrated,
+    version: row.version,
+    ...(type !== null && { photo: { type, bytes: row.photo_bytes ?? 0, digest: row.photo_digest ?? '' } }),
+  }
+}
