@@ -4,7 +4,7 @@ import { runAudited } from '../audit/sqlite.ts'
 import { type OutsideChanges, VersionedCache } from '../storage/caches.ts'
 import { takeBriefly } from '../storage/prune.ts'
 import { rowsOf, runScript, type Script, sql } from '../storage/scripts.ts'
-import { inTransaction } from '../storage/write-lock.ts'
+import { afterLongWrite, inTransaction } from '../storage/write-lock.ts'
 import { endOfRow } from './rows.ts'
 import { DatabaseAccessStore } from './store.ts'
 
@@ -26,7 +26,7 @@ export class SqliteAccessStore extends DatabaseAccessStore {
   }
 
   protected async write<T>(script: (record: Recorder) => Script<T>): Promise<T> {
-    return runAudited(this.#database, script)
+    return await afterLongWrite(this.#database, () => runAudited(this.#database, script))
   }
 
   protected *lockAccounts(): Script<void> {}
@@ -37,14 +37,14 @@ export class SqliteAccessStore extends DatabaseAccessStore {
     if ((await this.read(() => rowsOf(sql`${ended} LIMIT 1`))).length === 0) return 0
     const remove = (count: number) =>
       rowsOf(sql`DELETE FROM keys WHERE id IN (${ended} ORDER BY ${endOfRow} LIMIT ${count}) RETURNING id`)
-    return inTransaction(this.#database, () =>
-      takeBriefly(max, (count) => runScript(this.#database, remove(count)).length),
-    )
+    const removeSome = () => takeBriefly(max, (count) => runScript(this.#database, remove(count)).length)
+    return await afterLongWrite(this.#database, () => inTransaction(this.#database, removeSome))
   }
 
   async noteUses(uses: ReadonlyMap<string, number>): Promise<void> {
     // The cache is not emptied: no reader of the cache uses the last use of a key.
     const note = this.#database.prepare<[number, string]>('UPDATE keys SET last_used = ? WHERE id = ?')
-    inTransaction(this.#database, () => uses.forEach((moment, id) => void note.run(moment, id)))
+    const noteAll = () => uses.forEach((moment, id) => void note.run(moment, id))
+    await afterLongWrite(this.#database, () => inTransaction(this.#database, noteAll))
   }
 }

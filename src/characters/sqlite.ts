@@ -4,6 +4,7 @@ import { runAudited } from '../audit/sqlite.ts'
 import { type OutsideChanges, VersionedCache } from '../storage/caches.ts'
 import { GroupCommit } from '../storage/group-commit.ts'
 import { query, runScript, type Script } from '../storage/scripts.ts'
+import { afterLongWrite } from '../storage/write-lock.ts'
 import type { NameMatch, StoredCharacter } from './library/character.ts'
 import { DatabaseCharacterStore } from './store.ts'
 
@@ -38,8 +39,10 @@ export class SqliteCharacterStore extends DatabaseCharacterStore {
   }
 
   protected async write<T>(script: (record: Recorder) => Script<T>): Promise<T> {
-    this.#findCache.forget()
-    return runAudited(this.#database, script)
+    return await afterLongWrite(this.#database, () => {
+      this.#findCache.forget()
+      return runAudited(this.#database, script)
+    })
   }
 
   protected writePieces<T>(script: () => Script<T>): Promise<T> {

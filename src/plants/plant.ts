@@ -1,5 +1,5 @@
 import type { Actor } from '../audit/record.ts'
-import { invalidField } from '../errors.ts'
+import { type ApiError, invalidField } from '../errors.ts'
 import type { Script } from '../storage/scripts.ts'
 import { controlCharacters, type NameRule, nameProblem } from '../text.ts'
 import { isCalendarDay } from '../time.ts'
@@ -59,6 +59,28 @@ export interface AddedPlant {
   readonly isReplay: boolean
 }
 
+/** Plants to add in one transaction: all or none. */
+export interface ManyPlants {
+  readonly account: number
+  readonly plants: readonly NewPlant[]
+  /** Names the place of a plant in the request in the error of this plant. */
+  readonly faultAt: (index: number, error: ApiError) => ApiError
+  /** A repeated request gets the first reply for 24 hours. */
+  readonly idempotency?: Idempotency | undefined
+  /** How many plants the account may have; by default any number. */
+  readonly limit?: number | undefined
+  /** The author of an import, which the audit trail records. Other additions are not recorded. */
+  readonly importedBy?: Actor | undefined
+}
+
+/** The plants of a request that are added now, or were when the request was first sent. */
+export interface ManyAdded {
+  readonly plants: readonly StoredPlant[]
+  /** When they were added, in Unix seconds. */
+  readonly created: number
+  readonly isReplay: boolean
+}
+
 /** The permission of one account to see the plants of another. */
 export interface Share {
   /** The owner's name. */
@@ -89,6 +111,13 @@ export interface PlantStore {
    *   when the database cannot write
    */
   create(account: number, plant: NewPlant, idempotency?: Idempotency, limit?: number): Promise<AddedPlant>
+  /**
+   * Adds plants to the account, all or none, in their order; resolves when they are on disk.
+   * @throws the errors of `create`, and those of `addMany`
+   */
+  createMany(many: ManyPlants): Promise<ManyAdded>
+  /** Checks whether `createMany` would add these plants. @throws the error that it would throw */
+  checkMany(many: ManyPlants): Promise<void>
   /**
    * Removes at most `maxRows` idempotency keys and kept replies from before a time in Unix seconds, in one short transaction.
    * @returns how many rows were removed; 0 when the search has found none

@@ -5,13 +5,17 @@ import type { PostgresDatabase, Queries } from '../storage/postgres/database.ts'
 import { PostgresGroupCommit } from '../storage/postgres/group-commit.ts'
 import { outsideRequest } from '../storage/postgres/request-time.ts'
 import { PostgresScripts, runScript } from '../storage/postgres/scripts.ts'
-import type { Script, Scripts } from '../storage/scripts.ts'
+import { query, type Script, type Scripts } from '../storage/scripts.ts'
+import { accountGone } from '../storage/write-error.ts'
+import { addMany, checkMany } from './add-many.ts'
 import { keptCursorKey } from './cursor.ts'
 import { InFlightKeys } from './idempotency.ts'
 import { removeOldReplies } from './kept-replies.ts'
 import type {
   AddedPlant,
   Idempotency,
+  ManyAdded,
+  ManyPlants,
   PagesOf,
   PlantPage,
   PlantQuery,
@@ -77,6 +81,23 @@ export class PostgresPlantStore implements PlantStore {
     return idempotency ? this.#running.run(account, idempotency, add) : add()
   }
 
+  /** Adds the plants in a transaction of its own, and not in a group commit: the writes of other accounts would wait for it. */
+  createMany(many: ManyPlants): Promise<ManyAdded> {
+    const { account } = many
+    return runAudited(this.#database, function* (record) {
+      const locked = yield* query('SELECT id FROM accounts WHERE id = $1 FOR NO KEY UPDATE', account)
+      if (locked.length === 0) throw accountGone(undefined)
+      const added = yield* addMany(many, { count: (enough) => countScript(account, enough), record })
+      yield* renewVersion(account)
+      return added
+    })
+  }
+
+  async checkMany(many: ManyPlants): Promise<void> {
+    const { account } = many
+    await this.#scripts.read(() => checkMany(many, { count: (enough) => countScript(account, enough) }))
+  }
+
   async removeExpiredKeys(before: number, maxRows: number): Promise<number> {
     // Skips keys that another replica is removing or a request is using again, so that no transaction waits for another.
     const removed = await this.#database.transaction(
@@ -114,12 +135,8 @@ export class PostgresPlantStore implements PlantStore {
     return row && { ...toPlant(row), version: row.version }
   }
 
-  async count(account: number, enough?: number): Promise<number> {
-    const [row] = await this.#database.read(
-      (sql) => sql<{ count: number }[]>`
-        SELECT count(*) FROM (SELECT 1 FROM plants WHERE account = ${account} LIMIT ${enough ?? null}) AS counted`,
-    )
-    return row?.count ?? 0
+  count(account: number, enough?: number): Promise<number> {
+    return this.#scripts.read(() => countScript(account, enough))
   }
 
   change<T>(account: number, script: () => Script<T>): Promise<T> {
@@ -198,6 +215,12 @@ export class PostgresPlantStore implements PlantStore {
       return yield* change(record)
     })
   }
+}
+
+function* countScript(account: number, enough?: number): Script<number> {
+  const text = 'SELECT count(*) FROM (SELECT 1 FROM plants WHERE account = $1 LIMIT $2) AS counted'
+  const [row] = yield* query<{ count: number }>(text, account, enough ?? null)
+  return row?.count ?? 0
 }
 
 /** The accounts that share plants with this account, sorted by id. */

@@ -1,13 +1,15 @@
 import { randomUUID } from 'node:crypto'
 import type { Database, Statement } from 'better-sqlite3'
-import { type Actor, type AuditEntry, type AuditRecord, commandLine, type Recorder } from '../audit/record.ts'
+import { type Actor, type AuditRecord, commandLine, type Recorder } from '../audit/record.ts'
 import { writeRecord } from '../audit/sqlite.ts'
 import type { OutsideChanges } from '../storage/caches.ts'
 import { VersionedCache } from '../storage/caches.ts'
 import { GroupCommit } from '../storage/group-commit.ts'
+import { runInTurns, runLong } from '../storage/long-write.ts'
 import { takeBriefly } from '../storage/prune.ts'
 import { runScript, type Script } from '../storage/scripts.ts'
 import { unixSeconds } from '../time.ts'
+import { addMany, checkMany } from './add-many.ts'
 import { keptCursorKey } from './cursor.ts'
 import { columnsOf, detailsRowOf, insertDetails } from './details.ts'
 import { InFlightKeys } from './idempotency.ts'
@@ -15,6 +17,8 @@ import { removeOldReplies } from './kept-replies.ts'
 import type {
   AddedPlant,
   Idempotency,
+  ManyAdded,
+  ManyPlants,
   PagesOf,
   PlantPage,
   PlantQuery,
@@ -28,6 +32,9 @@ import { isByTag, type KeyedRow, pagesOf, type Sharer, toPlant, type VersionedRo
 import type { NewPlant } from './schemas.ts'
 import { allShares, grant, revoke } from './shares.ts'
 import { ListSnapshot, PageReader } from './sqlite-pages.ts'
+
+/** The most plants that one turn of the event loop adds: some 2 ms. More are added in a long transaction. */
+const maxPlantsInTurn = 200
 
 /** Plants in SQLite. */
 export class SqlitePlantStore implements PlantStore {
@@ -112,6 +119,37 @@ export class SqlitePlantStore implements PlantStore {
     // Only a write that needs a new count waits here. All other writes keep their order.
     if (counting) await counting
     return this.#commit.run(write)
+  }
+
+  async createMany(many: ManyPlants): Promise<ManyAdded> {
+    const { account, plants, importedBy } = many
+    await this.#counts.load(account)
+    const records: AuditRecord[] = []
+    const add = (database: Database) =>
+      addMany(many, { count: () => this.#countScript(account), record: recorderOn(database, records) })
+    const note = (added: ManyAdded): ManyAdded => {
+      this.#touch(account)
+      this.#highest.delete(account)
+      if (!added.isReplay) for (const { id } of added.plants) this.#counts.adjust(account, id, 1)
+      return added
+    }
+    const added =
+      plants.length > maxPlantsInTurn
+        ? note(await runLong(this.#database, add))
+        : await this.#commit.run(() => note(runScript(this.#database, add(this.#database))))
+    for (const record of records) importedBy?.onRecord?.(record)
+    return added
+  }
+
+  async checkMany(many: ManyPlants): Promise<void> {
+    const { account } = many
+    await this.#counts.load(account)
+    await runInTurns(this.#database, checkMany(many, { count: () => this.#countScript(account) }))
+  }
+
+  // biome-ignore lint/correctness/useYield: the count is in memory.
+  *#countScript(account: number): Script<number> {
+    return this.#counts.of(account)
   }
 
   async removeExpiredKeys(before: number, maxRows: number): Promise<number> {
@@ -211,9 +249,7 @@ export class SqlitePlantStore implements PlantStore {
   async #changeShares(by: Actor, change: (record: Recorder) => Script<boolean>): Promise<boolean> {
     const database = this.#database
     const records: AuditRecord[] = []
-    function* record(actor: Actor, entry: AuditEntry): Script<void> {
-      yield () => records.push(writeRecord(database, actor, entry))
-    }
+    const record = recorderOn(database, records)
     const hasChanged = await this.#commit.run(() => {
       this.#shareChanges++
       this.#sharers.forget()
@@ -263,5 +299,12 @@ export class SqlitePlantStore implements PlantStore {
   /** Renews the account's version before the commit. If the commit fails, cached pages are read again without need: no harm. */
   #touch(account: number): void {
     this.#versions.set(account, (this.#versions.get(account) ?? 0) + 1)
+  }
+}
+
+/** Writes audit records in a transaction of this connection, and adds them to `records`. */
+function recorderOn(database: Database, records: AuditRecord[]): Recorder {
+  return function* (actor, entry) {
+    yield () => records.push(writeRecord(database, actor, entry))
   }
 }

@@ -3,7 +3,7 @@ import { ApiError, codeOf } from '../errors.ts'
 import type { Metric } from '../instruments.ts'
 import { batchSizes, operationDurations, writeQueueMetrics } from './metrics.ts'
 import { accountGone, isForeignKeyViolation, toWriteError } from './write-error.ts'
-import { mayWaitLonger } from './write-lock.ts'
+import { afterLongWrite, mayWaitLonger } from './write-lock.ts'
 
 /** A write in the queue. The caller of the write gets the result, or the refusal, after the commit. */
 interface QueuedWrite {
@@ -76,7 +76,7 @@ export class GroupCommit {
     const { promise, resolve, reject } = Promise.withResolvers<T>()
     if (this.#queue.length === 0) {
       this.#oldestSince = performance.now()
-      setImmediate(this.#commit)
+      setImmediate(this.#commitSoon)
     }
     this.#queue.push({ write, resolve, reject })
     return promise
@@ -86,6 +86,8 @@ export class GroupCommit {
   flush(): void {
     this.#commit(true)
   }
+
+  readonly #commitSoon = (): void => void afterLongWrite(this.#database, this.#commit)
 
   readonly #commit = (mayBlock = false): void => {
     const writes = this.#queue
@@ -97,7 +99,7 @@ export class GroupCommit {
       if (this.#durability !== 'FULL') this.#database.exec(`PRAGMA synchronous = ${this.#durability}`)
       if (!this.#begin(mayBlock)) {
         this.#queue = [...writes, ...this.#queue]
-        setTimeout(this.#commit, retryIntervalMs)
+        setTimeout(this.#commitSoon, retryIntervalMs)
         return
       }
       this.#writeAll(writes)

@@ -57,9 +57,9 @@ function prepare(database: Database, text: string): PreparedStatement<[object], 
   return statement
 }
 
-/** Runs a script on a database of SQLite. @throws the errors of SQLite and of the script */
-export function runScript<T>(database: Database, script: Script<T>): T {
-  const run: Run = <Row extends object>(
+/** Runs the statements of a script on a database of SQLite. */
+export function runOn(database: Database): Run {
+  return <Row extends object>(
     text: string,
     lists: readonly (readonly Value[])[],
     take: (rows: readonly Row[]) => void,
@@ -75,6 +75,11 @@ export function runScript<T>(database: Database, script: Script<T>): T {
       }),
     )
   }
+}
+
+/** Runs a script on a database of SQLite. @throws the errors of SQLite and of the script */
+export function runScript<T>(database: Database, script: Script<T>): T {
+  const run = runOn(database)
   for (;;) {
     const step = script.next()
     if (step.done) return step.value

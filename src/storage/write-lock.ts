@@ -24,6 +24,14 @@ export function waitAsService(database: Database): void {
   database.pragma(`busy_timeout = ${serviceWaitMs}`)
 }
 
+/** The ends of the long transactions of this process that have the write lock (`long-write.ts`), by database file. None rejects. */
+export const longWrites = new Map<string, Promise<void>>()
+
+/** Runs a write at once, or when no long transaction of this process has the lock: waiting in SQLite would block that transaction. */
+export function afterLongWrite<T>(database: Database, write: () => T): T | Promise<T> {
+  return longWrites.get(database.name)?.then(() => afterLongWrite(database, write)) ?? write()
+}
+
 /**
  * Runs a write in a transaction of its own. A command that waits for another program reports the wait on stderr.
  * @throws SQLITE_BUSY when the other program keeps the lock for too long; otherwise the error of `write`
