@@ -5,7 +5,7 @@ const idsPerDraw = 256
 
 /**
  * Random ids as hex texts. The bytes of 256 ids are drawn from the machine together, and no byte is used twice. If the bytes of
- * each id were drawn alone, a cached page would cost 1.2 % more CPU time (docs/performance.md).
+ * each id were drawn alone, a cached page would cost 1.2 % more CPU time (bench/figures.md).
  */
 export class PrefetchedRandomIds {
   readonly #idBytes: number

@@ -131,7 +131,7 @@ interface Piece {
 /**
  * Counts the tokens of texts word by word. The counts of words, texts and messages of cards are cached. Without the counts of
  * messages, a prompt receipt would cost 310 % more CPU time; without the counts of texts, counting 20 messages of prose would cost
- * over 1,000 % more (docs/performance.md).
+ * over 1,000 % more (bench/figures.md).
  * @param wordPattern matches words. A token never reaches beyond the end of a word
  * @param words the cached counts of words
  * @param countTokens counts the tokens of one word

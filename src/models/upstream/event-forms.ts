@@ -31,7 +31,7 @@ interface Form {
 /**
  * The forms of events that may pass unread. An event has the form of an earlier event if the two differ only in free fields. If
  * the earlier event passed unchanged and the service needed nothing from it, the same holds for an event of its form. If each
- * event were parsed, a stream of 100 events would cost 51 % more CPU time (docs/performance.md).
+ * event were parsed, a stream of 100 events would cost 51 % more CPU time (bench/figures.md).
  */
 export class EventForms {
   #forms: Form[] = []

@@ -20,7 +20,7 @@ export interface UpstreamAnswer extends AsyncIterable<Buffer> {
 
 /**
  * An upstream's answer as it arrives. The class implements undici's handler. With undici's stream object between the handler and
- * the reader, a stream of 100 events would cost 47 % more CPU time (docs/performance.md).
+ * the reader, a stream of 100 events would cost 47 % more CPU time (bench/figures.md).
  */
 export class UpstreamResponse implements Dispatcher.DispatchHandler, UpstreamAnswer {
   status = 0
