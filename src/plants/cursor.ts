@@ -49,9 +49,7 @@ export class Cursors {
     const text = Buffer.alloc(positionBytes)
     text.writeBigInt64BE(BigInt(account), 0)
     text.writeBigInt64BE(BigInt(id), 8)
-    const iv = this.#ivOf(text)
-    const encrypted = createCipheriv('aes-256-ctr', this.#textKey, iv).update(text)
-    return Buffer.concat([iv, encrypted]).toString('base64url')
+    return this.#encrypt(text)
   }
 
   /**
@@ -59,13 +57,43 @@ export class Cursors {
    * @throws ApiError 400 for a text that `write` of this key has not written, such as a cursor of version 0.1
    */
   read(cursor: string): Position {
+    const text = this.#decrypt(cursor)
+    if (text.length !== positionBytes) throw invalidCursor()
+    return { account: Number(text.readBigInt64BE(0)), id: Number(text.readBigInt64BE(8)) }
+  }
+
+  /**
+   * Writes a place of any list as the value of the parameter `after`.
+   * @param list the name of the list. Its JSON and that of the place have more bytes than a position
+   */
+  writePlace(list: string, place: readonly (string | number)[]): string {
+    return this.#encrypt(Buffer.from(JSON.stringify([list, ...place])))
+  }
+
+  /** Reads a place of a list. @throws ApiError 400 for a text that `writePlace` has not written for this list */
+  readPlace(list: string, cursor: string): readonly (string | number)[] {
+    const text = this.#decrypt(cursor)
+    // Only this key writes cursors, so the text is one of `writePlace`.
+    const [ofList, ...place]: readonly (string | number)[] =
+      text.length === positionBytes ? [] : JSON.parse(text.toString())
+    if (ofList !== list) throw invalidCursor()
+    return place
+  }
+
+  #encrypt(text: Buffer): string {
+    const iv = this.#ivOf(text)
+    const encrypted = createCipheriv('aes-256-ctr', this.#textKey, iv).update(text)
+    return Buffer.concat([iv, encrypted]).toString('base64url')
+  }
+
+  #decrypt(cursor: string): Buffer {
     const bytes = Buffer.from(cursor, 'base64url')
-    if (bytes.length !== ivBytes + positionBytes) throw invalidCursor()
+    if (bytes.length < ivBytes) throw invalidCursor()
     const iv = bytes.subarray(0, ivBytes)
     const text = createDecipheriv('aes-256-ctr', this.#textKey, iv).update(bytes.subarray(ivBytes))
     // The text is compared too, because Node's base64 decoder skips characters that are not base64.
     if (!timingSafeEqual(this.#ivOf(text), iv) || bytes.toString('base64url') !== cursor) throw invalidCursor()
-    return { account: Number(text.readBigInt64BE(0)), id: Number(text.readBigInt64BE(8)) }
+    return text
   }
 
   #ivOf(text: Buffer): Buffer {
