@@ -128,6 +128,7 @@ async function describe(app: FastifyInstance): Promise<void> {
       servers: [{ url: '/' }],
       tags: [
         { name: 'plants', description: 'The plant store.' },
+        { name: 'care', description: 'Care of plants: schedules, what is due, and the log of what was done.' },
         { name: 'characters', description: 'Character cards: your own, and those for every account.' },
         {
           name: 'keys',

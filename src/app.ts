@@ -10,6 +10,8 @@ import Fastify, {
 import { auditPlugin } from './access/audit-plugin.ts'
 import { callerOf, type Guard, guardRequests } from './access/guard.ts'
 import { keysPlugin } from './access/plugin.ts'
+import { countEvents } from './care/events.ts'
+import { carePlugin } from './care/plugin.ts'
 import type { CharacterLibrary } from './characters/library/library.ts'
 import { charactersPlugin } from './characters/plugin.ts'
 import type { PromptSettings } from './characters/prompt/settings.ts'
@@ -155,6 +157,7 @@ export async function registerService(app: FastifyInstance, parts: AppParts): Pr
 
   const { photos } = stores
   await app.register(photoPlugin, { prefix: plantsPrefix, photos, guard, inFlight, workOf, limits: config.limits })
+  await app.register(carePlugin, { scripts: stores.scripts, store: stores.plants, guard, limits: config.limits })
 
   await app.register(keysPlugin, { prefix: '/keys', store: stores.access, guard, limits: config.limits })
   await app.register(auditPlugin, { guard, audit: stores.audit })
@@ -236,13 +239,14 @@ function workByRequest(works: Works) {
 }
 
 /** Counts what an account has stored, and the changes of a day. */
-function countersOf({ plants, photos, characters, access, ledger }: Stores): Counters {
+function countersOf({ plants, photos, characters, access, ledger, scripts }: Stores): Counters {
   const stored: StoredCounts = {
     plants: (account, enough) => plants.count(account, enough),
     photo_bytes: (account) => photos.bytesOf(account),
     characters: async (account) => (await characters.count(account)).characters,
     keys: (account) => access.countKeys(account),
     character_bytes: async (account) => (await characters.count(account)).bytes,
+    events: (account) => scripts.read(() => countEvents(account)),
   }
   return { stored, spent: (subject, from, to) => ledger.spent(subject, from, to) }
 }

@@ -11,6 +11,7 @@ export const limitNames = [
   'character_bytes',
   'keys',
   'changes_per_day',
+  'events',
 ] as const
 export type LimitName = (typeof limitNames)[number]
 
@@ -29,8 +30,8 @@ export type WrittenLimits = Readonly<Partial<Record<LimitName, number | 'none' |
 export const maxLimit = 1_000_000_000_000
 
 /**
- * The limits of accounts if nothing else is set. Accounts share the disk, and a caller can fill it with photos, cards, keys
- * and audit records.
+ * The limits of accounts if nothing else is set. Accounts share the disk, and a caller can fill it with photos, cards, keys,
+ * audit records and events.
  */
 const standardLimits: Limits = {
   photo_bytes: 1024 ** 3,
@@ -38,6 +39,7 @@ const standardLimits: Limits = {
   character_bytes: 1024 ** 3,
   keys: 1000,
   changes_per_day: 10_000,
+  events: 1_000_000,
 }
 
 /** Whether a text is the name of a limit. */

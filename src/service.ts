@@ -3,6 +3,7 @@ import { type Bootstrap, bootstrapAccess } from './access/bootstrap.ts'
 import { Guard } from './access/guard.ts'
 import { createServer, registerService } from './app.ts'
 import { type Actor, globalEntry, serviceActor } from './audit/record.ts'
+import { leftEvents } from './care/events.ts'
 import { CharacterUses } from './characters/character-uses.ts'
 import { type CharacterLibrary, createLibrary } from './characters/library/library.ts'
 import { notePictures } from './characters/picture-notes.ts'
@@ -81,8 +82,8 @@ export interface TimeSources {
 const readCharactersAfterMs = 500
 
 /**
- * The interval of four tasks: removing expired idempotency keys, removing pieces of cards that no version uses, removing pieces of
- * photos that no plant has, and adding requests to the daily usage.
+ * The interval of five tasks: removing expired idempotency keys, removing pieces of cards that no version uses, removing pieces of
+ * photos that no plant has, removing events of deleted plants, and adding requests to the daily usage.
  */
 const cleanupIntervalMs = 10_000
 const secondsPerDay = 86_400
@@ -269,6 +270,11 @@ async function startBackgroundTasks(tasks: BackgroundTasks, parts: Parts, config
       stores.photos,
       { keptSeconds: photoTtlSeconds, intervalMs: cleanupIntervalMs },
       'pieces of photos that are gone were not removed',
+    ],
+    [
+      leftEvents(stores.scripts),
+      { keptSeconds: 0, intervalMs: cleanupIntervalMs },
+      'events of deleted plants were not removed',
     ],
     [unsummed, { keptSeconds: 0, intervalMs: cleanupIntervalMs }, 'requests were not added to the usage of their days'],
   ]

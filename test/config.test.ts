@@ -56,6 +56,7 @@ describe('the settings', () => {
         character_bytes: 1_073_741_824,
         keys: 1000,
         changes_per_day: 10_000,
+        events: 1_000_000,
       },
       ledgerDays: 30,
       auditDays: 365,

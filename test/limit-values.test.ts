@@ -7,6 +7,7 @@ const standard = {
   character_bytes: 1024 ** 3,
   keys: 1000,
   changes_per_day: 10_000,
+  events: 1_000_000,
 }
 
 it('LIMITS extends the default limits, and "none" removes a limit', () => {
@@ -14,7 +15,9 @@ it('LIMITS extends the default limits, and "none" removes a limit', () => {
   expect(settingsLimits('plants=5')).toStrictEqual({ ...standard, plants: 5 })
   expect(settingsLimits('characters=0, plants=none')).toStrictEqual({ ...standard, characters: 0 })
   expect(
-    settingsLimits('photo_bytes=none,characters=none,character_bytes = none,keys=none,changes_per_day=none'),
+    settingsLimits(
+      'photo_bytes=none,characters=none,character_bytes = none,keys=none,changes_per_day=none,events=none',
+    ),
   ).toStrictEqual({})
   for (const wrong of ['plants=default', 'plants=None', 'plants=none=1', 'plants=', 'plants']) {
     expect(settingsLimits(wrong)).toMatch(

@@ -58,6 +58,9 @@ export const plantsAllowed = lowest('plants')
 /** The lower of the limits `photo_bytes` of a key and its account; undefined without a limit. */
 export const photoBytesAllowed = lowest('photo_bytes')
 
+/** The lower of the limits `events` of a key and its account; undefined without a limit. */
+export const eventsAllowed = lowest('events')
+
 /** The lower of the limits `keys` of a key and its account; undefined without a limit. */
 export const keysAllowed = lowest('keys')
 

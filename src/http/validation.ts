@@ -100,7 +100,10 @@ function hasWords({ schema }: ValueError): boolean {
 function describe(error: ValueError | undefined, httpPart: string | undefined): ApiError {
   const where = httpPart === 'querystring' ? 'query parameter' : httpPart === 'params' ? 'path part' : 'field'
   if (!error || error.path === '') {
-    return new ApiError(400, 'invalid_body', 'The body must be a JSON object. Send one.')
+    const words = error?.schema['errorMessage']
+    const message =
+      typeof words === 'string' ? `The body is not valid: ${words}.` : 'The body must be a JSON object. Send one.'
+    return new ApiError(400, 'invalid_body', message)
   }
   const param = dotted(error.path)
   if (error.value === undefined) {

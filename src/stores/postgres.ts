@@ -1,6 +1,7 @@
 import { PostgresAccessStore } from '../access/postgres.ts'
 import { PostgresAuditTrail, writeRecord } from '../audit/postgres.ts'
 import { type Actor, type AuditRecord, commandLine, globalEntry } from '../audit/record.ts'
+import { removeAllLeftEvents } from '../care/events.ts'
 import { removeAllLeftovers } from '../characters/pieces.ts'
 import { PostgresCharacterStore } from '../characters/postgres.ts'
 import { PostgresCounts } from '../limits/postgres.ts'
@@ -56,6 +57,7 @@ export async function openPostgresStores(url: string, by: Actor = commandLine, m
     async deleteAccount(name, by) {
       const isDeleted = await access.deleteAccount(name, removeAccountData, by)
       if (isDeleted) await removeAllLeftovers(characters)
+      if (isDeleted) await removeAllLeftEvents(scripts)
       return isDeleted
     },
     limiter: (settings) => new SharedLimiter({ settings, counts, caughtUp: () => ledger.caughtUp() }),

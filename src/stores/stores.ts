@@ -3,6 +3,7 @@ import type { AccessStore } from '../access/access.ts'
 import { SqliteAccessStore } from '../access/sqlite.ts'
 import { type Actor, type AuditRecord, type AuditTrail, commandLine, globalEntry } from '../audit/record.ts'
 import { recordRestore, SqliteAuditTrail, writeRecord } from '../audit/sqlite.ts'
+import { removeAllLeftEvents } from '../care/events.ts'
 import type { CharacterStore } from '../characters/library/character.ts'
 import { removeAllLeftovers } from '../characters/pieces.ts'
 import { SqliteCharacterStore } from '../characters/sqlite.ts'
@@ -115,6 +116,7 @@ export function openSqliteStores(path: string, by: Actor = commandLine, mayCreat
     async deleteAccount(name, by) {
       const isDeleted = await access.deleteAccount(name, removeAccountData, by)
       if (isDeleted) await removeAllLeftovers(characters)
+      if (isDeleted) await removeAllLeftEvents(scripts)
       return isDeleted
     },
     limiter: (settings) => new LocalLimiter({ settings, spent: (...question) => ledger.spent(...question) }),

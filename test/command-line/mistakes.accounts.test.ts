@@ -3,7 +3,7 @@ import { type Answer, answersMistakes } from '../support/mistakes.ts'
 
 const scopes = 'plants:read, plants:write, chat, characters:write, keys, admin'
 const limits =
-  'requests_per_minute, tokens_per_minute, chat_at_once, tokens_per_day, tokens_per_month, plants, photo_bytes, characters, character_bytes, keys, changes_per_day'
+  'requests_per_minute, tokens_per_minute, chat_at_once, tokens_per_day, tokens_per_month, plants, photo_bytes, characters, character_bytes, keys, changes_per_day, events'
 const quotes = 'A value with spaces needs quotes.'
 
 const answers: readonly Answer[] = [

@@ -12,6 +12,8 @@ type Fields = Readonly<Record<string, unknown>>
 
 const committed = readFileSync(openApiFile, 'utf8')
 const document: Fields = JSON.parse(committed)
+/** The paths of the group with the error body of plants. */
+const isOfPlants = /^\/(?:plants|events|care)\b/
 const exampleKey = 'key_0f8c2e6a9b7d4c1e8f3a5b6c7d8e9f00'
 let service: TestService
 
@@ -70,8 +72,12 @@ describe('the OpenAPI document', () => {
       'DELETE /characters/{name}',
       'DELETE /keys/{id}',
       'DELETE /plants/{id}',
+      'DELETE /plants/{id}/care/{kind}',
+      'DELETE /plants/{id}/events',
+      'DELETE /plants/{id}/events/{event}',
       'DELETE /plants/{id}/photo',
       'GET /audit',
+      'GET /care/due',
       'GET /characters',
       'GET /characters/{name}',
       'GET /characters/{name}/avatar',
@@ -82,18 +88,26 @@ describe('the OpenAPI document', () => {
       'GET /models/{id}',
       'GET /plants',
       'GET /plants/{id}',
+      'GET /plants/{id}/care',
+      'GET /plants/{id}/events',
+      'GET /plants/{id}/events/{event}',
       'GET /plants/{id}/photo',
       'GET /requests',
       'GET /requests/{id}',
       'GET /usage',
+      'PATCH /plants/{id}',
       'POST /characters',
       'POST /chat/completions',
       'POST /chat/prompt',
+      'POST /events',
       'POST /keys',
       'POST /keys/{id}/rotate',
       'POST /plants',
+      'POST /plants/{id}/care/{kind}/snooze',
+      'POST /plants/{id}/events',
       'POST /responses',
       'PUT /characters/{name}',
+      'PUT /plants/{id}/care/{kind}',
       'PUT /plants/{id}/photo',
     ])
     expect(committed).not.toMatch(/"\/v1|"\/docs|"\/livez|"\/openapi/)
@@ -106,7 +120,7 @@ describe('the OpenAPI document', () => {
       apiKey: { type: 'apiKey', in: 'header', name: 'Authorization' },
     })
     for (const { path, operation } of operations) {
-      const wanted = path.startsWith('/plants') ? [{ bearer: [] }] : [{ apiKey: [] }, { bearer: [] }]
+      const wanted = isOfPlants.test(path) ? [{ bearer: [] }] : [{ apiKey: [] }, { bearer: [] }]
       expect([path, operation['security']]).toEqual([path, wanted])
     }
   })
@@ -117,7 +131,7 @@ describe('the OpenAPI document', () => {
 
   test('has every error in the format of plants or of chat', () => {
     for (const { path, operation } of operations) {
-      const wanted = path.startsWith('/plants') ? 'PlantError' : 'ChatError'
+      const wanted = isOfPlants.test(path) ? 'PlantError' : 'ChatError'
       const refusals = Object.entries(fieldsOf(operation, 'responses')).filter(([status]) => status >= '400')
       expect(refusals.length).toBeGreaterThan(3)
       for (const [status, response] of refusals) {
@@ -148,24 +162,28 @@ describe('the examples of the OpenAPI document', () => {
       Object.hasOwn(fieldsOf(fieldsOf(operation, 'requestBody'), 'content'), 'application/json'),
     )
     expect(withBody.map(({ name }) => name).sort()).toEqual([
+      'PATCH /plants/{id}',
       'POST /characters',
       'POST /chat/completions',
       'POST /chat/prompt',
+      'POST /events',
       'POST /keys',
       'POST /keys/{id}/rotate',
       'POST /plants',
+      'POST /plants/{id}/care/{kind}/snooze',
+      'POST /plants/{id}/events',
       'POST /responses',
       'PUT /characters/{name}',
+      'PUT /plants/{id}/care/{kind}',
     ])
     expect(new Set(bodies.map(({ name }) => name))).toEqual(new Set(withBody.map(({ name }) => name)))
   })
 
   test.each(bodies)('are accepted: $name with $example', async ({ name, method, path, example }) => {
-    const response = await service.request(path.replace('{name}', 'Example').replace('{id}', exampleKey), {
-      method,
-      json: example,
-    })
-    expect(response.status).toBe(/ \/(characters|keys)\b/.test(name) ? 201 : 200)
+    const id = isOfPlants.test(path) ? '1' : exampleKey
+    const filled = path.replace('{name}', 'Example').replace('{id}', id).replace('{kind}', 'water')
+    const response = await service.request(filled, { method, json: example })
+    expect(response.status).toBe(/ \/(characters|keys)\b|\/events$|\{kind\}$/.test(name) ? 201 : 200)
     // A response of `POST /responses` has the field `error`, which is null.
     expect(JSON.parse(await response.text())).not.toHaveProperty('error.message')
   })
@@ -235,9 +253,14 @@ function examplesOf(described: Fields): readonly unknown[] {
   const { example, examples, schema } = resolved(described)
   return [
     ...(example === undefined ? [] : [example]),
-    ...(Array.isArray(examples) ? examples : []),
+    ...(Array.isArray(examples) ? examples : Object.values(isFields(examples) ? examples : {}).map(valueOfExample)),
     ...(isFields(schema) ? examplesOf(schema) : []),
   ]
+}
+
+/** The value of one of several examples of a body. */
+function valueOfExample(example: unknown): unknown {
+  return isFields(example) ? example['value'] : undefined
 }
 
 /** The examples of a parameter, a body or a schema, and of all its parts. */

@@ -123,6 +123,18 @@ const rowRules: readonly RowRule[] = [
   },
   {
     kind: 'counter',
+    table: 'holdings',
+    others: ['care_events', 'care_logs'],
+    fault: `r.events <> (
+      SELECT count(*) FROM care_logs AS l JOIN care_events AS e ON e.log = l.log WHERE l.account = r.account
+    ) + (
+      SELECT count(*) FROM care_logs AS l JOIN care_events AS e ON e.log = l.log
+      WHERE l.plant IS NULL AND l.owner = r.account
+    )`,
+    says: 'with another number of events than the logs of the account have',
+  },
+  {
+    kind: 'counter',
     table: 'plants',
     others: [],
     fault: 'r.id NOT BETWEEN -9007199254740991 AND 9007199254740991',

@@ -14,6 +14,7 @@ const titles: Readonly<Record<string, string>> = {
   character_bytes: 'Room for characters',
   keys: 'Keys',
   changes_per_day: 'Changes per day',
+  events: 'Events of plants',
 }
 
 /** The names of all limits. */
