@@ -1,5 +1,5 @@
 import { type Command, CommanderError } from 'commander'
-import { addAccountCommands } from './access/account-commands.ts'
+import { addAccountCommands, addTimeZoneCommand } from './access/account-commands.ts'
 import { addKeyCommands } from './access/key-commands.ts'
 import { addAuditCommand } from './audit/commands.ts'
 import { commandLine } from './audit/record.ts'
@@ -64,7 +64,9 @@ function createProgram(environment: Environment, serve: () => Promise<void>): Co
       await stores.close()
     }
   }
-  addTransferCommands(addAccountCommands(program, withStores), config, withStores)
+  const accounts = addAccountCommands(program, withStores)
+  addTimeZoneCommand(accounts, withStores, async () => undefined)
+  addTransferCommands(accounts, config, withStores)
   addKeyCommands(program, withStores)
   addPlantCommands(program, withStores)
   addCardTestCommand(addCharacterCommands(program, config, withStores), config, withStores)

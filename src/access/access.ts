@@ -22,6 +22,8 @@ export interface Account {
   readonly limits: AccountLimits
   /** The models that the keys of the account may use; null for all models. */
   readonly models: ModelList | null
+  /** The time zone of the account's days, by its name in the IANA database; null for UTC. */
+  readonly timeZone: string | null
 }
 
 /** A key without its secret. Times are Unix seconds. */
@@ -121,6 +123,8 @@ export interface AccessStore extends Prunable {
   resumeAccount(name: string, by?: Actor): Promise<Account>
   /** Changes the limits and the models of an account. Refuses an unknown account. @param models by default the list stays */
   limitAccount(name: string, changes: AccountLimitChanges, models?: ModelList | null, by?: Actor): Promise<Account>
+  /** Sets the time zone of an account. Refuses an unknown account. The days of plants must be worked out again afterwards. */
+  setTimeZone(name: string, timeZone: string | null, by?: Actor): Promise<Account>
   /** Creates the first account and its key in one transaction; returns null when there is an account already. */
   createFirstAccount(request: KeyRequest, by?: Actor): Promise<NewKey | null>
   /**

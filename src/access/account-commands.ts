@@ -11,6 +11,8 @@ import {
   readAccountChanges,
   readAccountLimits,
   readModels,
+  readTimeZone,
+  timeZoneHelp,
   withLimit,
 } from './options.ts'
 
@@ -35,9 +37,10 @@ export function addAccountCommands(program: Command, withStores: WithStores<Acce
     .description('list the accounts')
     .action((options: { json?: true }) =>
       withStores(async ({ access }) => {
-        const rows = (await access.listAccounts()).map(({ name, models, created, suspended, limits }) => ({
+        const rows = (await access.listAccounts()).map(({ name, models, created, suspended, timeZone, limits }) => ({
           name,
           models: options.json ? models : modelsText(models),
+          time_zone: timeZone,
           created,
           suspended,
           limits: options.json ? limits : limitsText(limits),
@@ -92,4 +95,27 @@ export function addAccountCommands(program: Command, withStores: WithStores<Acce
       }),
     )
   return accounts
+}
+
+/**
+ * Adds `accounts set`.
+ * @param onTimeZone called after the time zone of an account has been set, with the id of the account
+ */
+export function addTimeZoneCommand<Stores extends AccessStores>(
+  accounts: Command,
+  withStores: WithStores<Stores>,
+  onTimeZone: (stores: Stores, account: number) => Promise<void>,
+): void {
+  accounts
+    .command('set')
+    .argument('<name>')
+    .requiredOption('--time-zone <zone>', timeZoneHelp, readTimeZone)
+    .description('set the time zone of an account, in which its days begin; after an interruption, run it again')
+    .action((name: string, { timeZone }: { timeZone: string }) =>
+      withStores(async (stores) => {
+        const account = await stores.access.setTimeZone(name, timeZone === 'UTC' ? null : timeZone)
+        await onTimeZone(stores, account.id)
+        printNotice(`The time zone of the account ${JSON.stringify(account.name)} is now: ${timeZone}.`)
+      }),
+    )
 }

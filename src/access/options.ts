@@ -84,6 +84,25 @@ export function readModels(text: string): ModelList | null {
   return modelListOf(entries)
 }
 
+/** The help of `--time-zone`. */
+export const timeZoneHelp = 'a name of the IANA database, such as Europe/Berlin; UTC or "" for UTC'
+
+/**
+ * Reads a time zone from the command line, in the spelling of the database.
+ * @throws InvalidArgumentError for a text that names no time zone; for an offset such as +01:00, too, which has no summer time
+ */
+export function readTimeZone(text: string): string {
+  const given = text.trim()
+  if (given === '') return 'UTC'
+  try {
+    const { timeZone } = new Intl.DateTimeFormat('en', { timeZone: given }).resolvedOptions()
+    if (/^[A-Za-z]/.test(timeZone)) return timeZone
+  } catch (error) {
+    if (!(error instanceof RangeError)) throw error
+  }
+  throw new InvalidArgumentError(`There is no time zone ${JSON.stringify(given)}; give ${timeZoneHelp}.`)
+}
+
 /** A list of models as `a,b/*` for tables and messages; null for all models. */
 export function modelsText(models: ModelList | null): string | null {
   return models?.join(',') ?? null

@@ -273,8 +273,8 @@ export function keyChange(action: AuditAction, before: Key, after: Key, successo
   return { action, target: after.prefix, account: after.account, before: was, after: { ...is, ...added } }
 }
 
-function factsOfAccount({ suspended, limits, models }: Account): Facts {
-  return { suspended, limits, models }
+function factsOfAccount({ suspended, limits, models, timeZone }: Account): Facts {
+  return { suspended, limits, models, time_zone: timeZone }
 }
 
 /** The properties of a key that audit records show. */

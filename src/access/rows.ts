@@ -12,6 +12,7 @@ export interface AccountRow {
   readonly suspended: number | null
   readonly limits: string
   readonly models: string | null
+  readonly time_zone: string | null
 }
 
 /** A key and its account as a row of the database. */
@@ -23,6 +24,7 @@ export interface KeyRow {
   readonly account_suspended: number | null
   readonly account_limits: string
   readonly account_models: string | null
+  readonly account_time_zone: string | null
   readonly prefix: string
   readonly name: string | null
   readonly digest: string
@@ -52,7 +54,7 @@ export interface AdminRow extends Pick<KeyRow, 'scopes' | 'revoked' | 'expires'>
 export const endOfRow = sql`coalesce(CASE WHEN expires < revoked OR revoked IS NULL THEN expires ELSE revoked END, 9007199254740991)`
 
 /** Selects rows for `toAccount`. It names the columns: a prepared statement with `*` fails after a newer release has added a column. */
-export const selectAccounts = sql`SELECT id, name, created, suspended, limits, models FROM accounts`
+export const selectAccounts = sql`SELECT id, name, created, suspended, limits, models, time_zone FROM accounts`
 
 /** Selects every key with the scope `admin`, by an index of these keys alone. LIKE also matches longer names of scopes, so `holdsAdmin` checks the rows again. */
 export const selectAdmins = sql`
@@ -63,7 +65,8 @@ export const selectAdmins = sql`
 const selectKeysWith = (models: Statement) => sql`
   SELECT keys.id, keys.account, keys.prefix, keys.name, keys.digest, keys.scopes, keys.created, keys.expires,
     keys.revoked, keys.last_used, keys.limits, keys.subject, keys.maker, keys.maker_limits, ${models} AS models,
-    accounts.name AS account_name, accounts.created AS account_created, accounts.suspended AS account_suspended, accounts.limits AS account_limits, accounts.models AS account_models
+    accounts.name AS account_name, accounts.created AS account_created, accounts.suspended AS account_suspended, accounts.limits AS account_limits, accounts.models AS account_models,
+    accounts.time_zone AS account_time_zone
   FROM keys JOIN accounts ON accounts.id = keys.account`
 
 /** Selects rows for `toKey`. */
@@ -91,6 +94,7 @@ export function toKey(row: KeyRow): Key {
       suspended: row.account_suspended,
       limits: storedAccountLimits(row.account_limits),
       models: storedModels(row.account_models),
+      timeZone: row.account_time_zone,
     },
     prefix: row.prefix,
     name: row.name,
@@ -113,6 +117,6 @@ export function keyWithDigest(row: KeyRow | undefined, digest: string): Key | un
 }
 
 /** The account of a row. */
-export function toAccount(row: AccountRow): Account {
-  return { ...row, limits: storedAccountLimits(row.limits), models: storedModels(row.models) }
+export function toAccount({ time_zone: timeZone, ...row }: AccountRow): Account {
+  return { ...row, limits: storedAccountLimits(row.limits), models: storedModels(row.models), timeZone }
 }

@@ -161,6 +161,16 @@ export abstract class DatabaseAccessStore implements AccessStore {
     })
   }
 
+  setTimeZone(name: string, timeZone: string | null, by = commandLine): Promise<Account> {
+    return this.#change(by, function* (record) {
+      const before = yield* accountWithName(name, this.forNoKeyUpdate)
+      const after = { ...before, timeZone }
+      yield* updateAccount(after)
+      yield* record(accountChange('account.changed', before, after))
+      return after
+    })
+  }
+
   /**
    * Deletes an account with its keys in one transaction. Its usage stays in the ledger.
    * @param removeAccountData removes the account's data of other features, in the same transaction, while the account is locked;
@@ -314,7 +324,7 @@ export abstract class DatabaseAccessStore implements AccessStore {
       VALUES (${id}, ${trimmed}, ${created}, ${JSON.stringify(limits)}, ${modelsToStore(models)})
       ON CONFLICT (name) DO NOTHING RETURNING id`)
     if (!inserted) throw accountTaken(trimmed)
-    const account = { id, name: trimmed, created, suspended: null, limits, models }
+    const account = { id, name: trimmed, created, suspended: null, limits, models, timeZone: null }
     yield* record(accountEntry('account.created', account))
     return account
   }
@@ -344,9 +354,10 @@ function* accountWithName(name: string, lock: Statement): Script<Account> {
   return toAccount(row)
 }
 
-function updateAccount({ id, suspended, limits, models }: Account): Script<unknown> {
+function updateAccount({ id, suspended, limits, models, timeZone }: Account): Script<unknown> {
   return rowsOf(sql`
-    UPDATE accounts SET suspended = ${suspended}, limits = ${JSON.stringify(limits)}, models = ${modelsToStore(models)}
+    UPDATE accounts SET suspended = ${suspended}, limits = ${JSON.stringify(limits)}, models = ${modelsToStore(models)},
+      time_zone = ${timeZone}
     WHERE id = ${id}`)
 }
 

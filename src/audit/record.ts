@@ -15,6 +15,7 @@ export const auditActions = [
   'account.suspended',
   'account.resumed',
   'account.limited',
+  'account.changed',
   'account.deleted',
   'account.exported',
   'account.imported',

@@ -15,7 +15,7 @@ const changes: fc.Arbitrary<LimitChanges> = fc.dictionary(
   fc.option(fc.nat(), { nil: null }),
 )
 
-const account: Account = { id: 1, name: 'ann', created: now, suspended: null, limits: {}, models: null }
+const account: Account = { id: 1, name: 'ann', created: now, suspended: null, limits: {}, models: null, timeZone: null }
 const key: fc.Arbitrary<Key> = fc.record({
   id: fc.constant('key_1'),
   account: fc.constant(account),

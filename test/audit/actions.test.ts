@@ -188,6 +188,11 @@ function accountSteps(setup: Setup): { readonly first: readonly Step[]; readonly
         before: { models: null },
         after: { models: ['understudy', 'b/*'] },
       }),
+      command(setup, 'account.changed', 'accounts set ann --time-zone europe/berlin', {
+        target: 'ann',
+        before: { time_zone: null },
+        after: { time_zone: 'Europe/Berlin' },
+      }),
       command(setup, 'account.suspended', 'accounts suspend ann', {
         target: 'ann',
         before: { suspended: null },

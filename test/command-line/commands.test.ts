@@ -69,8 +69,22 @@ describe('accounts', () => {
     const [table, json] = await Promise.all([run('accounts', 'list'), run('accounts', 'list', '--json')])
     expect({ table: table.stderr, json: json.stderr }).toStrictEqual({ table: '', json: '' })
     expect(JSON.parse(json.stdout)).toStrictEqual([
-      { name: 'Ann of the Glass-House_2', models: null, created: expect.any(Number), suspended: null, limits: {} },
-      { name: 'Ørjan@example.org', models: null, created: expect.any(Number), suspended: null, limits: {} },
+      {
+        name: 'Ann of the Glass-House_2',
+        models: null,
+        time_zone: null,
+        created: expect.any(Number),
+        suspended: null,
+        limits: {},
+      },
+      {
+        name: 'Ørjan@example.org',
+        models: null,
+        time_zone: null,
+        created: expect.any(Number),
+        suspended: null,
+        limits: {},
+      },
     ])
     const [first] = JSON.parse(json.stdout)
     expect(first.created).toBeGreaterThanOrEqual(before)
@@ -78,7 +92,7 @@ describe('accounts', () => {
     const time = '20\\d\\d-\\d\\d-\\d\\dT\\d\\d:\\d\\d:\\d\\d\\.000Z'
     expect(table.stdout).toMatch(
       new RegExp(
-        `^NAME {22}MODELS {2}CREATED {19}SUSPENDED {2}LIMITS\nAnn of the Glass-House_2 {2}- {7}${time} {2}- {10}-\nØrjan@example\\.org {9}- {7}${time} {2}- {10}-\n$`,
+        `^NAME {22}MODELS {2}TIME_ZONE {2}CREATED {19}SUSPENDED {2}LIMITS\nAnn of the Glass-House_2 {2}- {7}- {10}${time} {2}- {10}-\nØrjan@example\\.org {9}- {7}- {10}${time} {2}- {10}-\n$`,
       ),
     )
   })
@@ -351,7 +365,7 @@ describe('the service', () => {
     await second.close()
     const accounts = await conservatory(['accounts', 'list', '--json'], { DATA_DIR: folder })
     expect(JSON.parse(accounts.stdout)).toStrictEqual([
-      { name: 'owner', models: null, created: expect.any(Number), suspended: null, limits: {} },
+      { name: 'owner', models: null, time_zone: null, created: expect.any(Number), suspended: null, limits: {} },
     ])
     const [key, ...others] = readKeys(await conservatory(['keys', 'list', '--json'], { DATA_DIR: folder }))
     expect(others).toStrictEqual([])

@@ -4,6 +4,7 @@ import { type Answer, answersMistakes } from '../support/mistakes.ts'
 const scopes = 'plants:read, plants:write, chat, characters:write, keys, admin'
 const limits =
   'requests_per_minute, tokens_per_minute, chat_at_once, tokens_per_day, tokens_per_month, plants, photo_bytes, characters, character_bytes, keys, changes_per_day, events'
+const zones = 'a name of the IANA database, such as Europe/Berlin; UTC or "" for UTC'
 const quotes = 'A value with spaces needs quotes.'
 
 const answers: readonly Answer[] = [
@@ -54,6 +55,14 @@ const answers: readonly Answer[] = [
     `Too many arguments for 'list': it takes none, not 1. ${quotes} See: conservatory accounts list --help`,
   ],
   ['accounts list --jsno', 2, "Unknown option '--jsno'. Did you mean --json? See: conservatory accounts list --help"],
+  ['accounts set a', 2, `The option --time-zone <zone> is missing: ${zones}. See: conservatory accounts set --help`],
+  ...['Europe/Berln', '+01:00', 'CET+1', '🌿'].map(
+    (zone): Answer => [
+      `accounts set a --time-zone ${zone}`,
+      2,
+      `Option '--time-zone <zone>' argument '${zone}' is invalid. There is no time zone "${zone}"; give ${zones}. See: conservatory accounts set --help`,
+    ],
+  ),
   ['accounts suspned a', 2, "Unknown command 'suspned'. Did you mean suspend? See: conservatory accounts --help"],
   ['accounts suspend', 2, "Missing required argument 'name'. See: conservatory accounts suspend --help"],
   [

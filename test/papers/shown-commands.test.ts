@@ -16,7 +16,7 @@ const noDatabase = 'test/command-line/no-database.test.ts'
 /** The beginnings of the shown commands that a test runs. `conservatory` stands for each form of the command line. */
 const runBy: Readonly<Record<string, RunBy>> = {
   ...Object.fromEntries(
-    ['create', 'delete', 'export', 'import', 'limit', 'models', 'resume', 'suspend'].map((name) => [
+    ['create', 'delete', 'export', 'import', 'limit', 'models', 'resume', 'set', 'suspend'].map((name) => [
       `conservatory accounts ${name}`,
       [actions],
     ]),

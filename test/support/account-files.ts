@@ -90,7 +90,7 @@ export async function importInto(
   writeFileSync(name, fileOf(plants))
   const file = await InputFile.open(name, path)
   try {
-    const account = { id, name: 'ann', created: 0, suspended: null, limits: {}, models: null }
+    const account = { id, name: 'ann', created: 0, suspended: null, limits: {}, models: null, timeZone: null }
     return await importFile(transfers, account, file)
   } finally {
     await file.close()

@@ -12,6 +12,7 @@ export function keyOf(id: string, account: number, ofKey: Limits = {}, ofAccount
     suspended: null,
     limits: ofAccount,
     models: null,
+    timeZone: null,
   }
   return {
     id,

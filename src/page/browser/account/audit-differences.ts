@@ -128,6 +128,7 @@ export const actionGroups: Readonly<Record<string, Readonly<Record<string, strin
     'account.suspended': 'Account suspended',
     'account.resumed': 'Account resumed',
     'account.limited': 'Limits of an account changed',
+    'account.changed': 'Time zone of an account changed',
     'account.deleted': 'Account deleted',
     'account.exported': 'Account exported',
     'account.imported': 'Account imported',
