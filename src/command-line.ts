@@ -65,7 +65,10 @@ function createProgram(environment: Environment, serve: () => Promise<void>): Co
     }
   }
   const accounts = addAccountCommands(program, withStores)
-  addTimeZoneCommand(accounts, withStores, async () => undefined)
+  addTimeZoneCommand(accounts, withStores, async ({ scripts }, account) => {
+    const { renewDueDates } = await import('./care/rules.ts')
+    await renewDueDates(scripts, account)
+  })
   addTransferCommands(accounts, config, withStores)
   addKeyCommands(program, withStores)
   addPlantCommands(program, withStores)

@@ -26,3 +26,30 @@ it('an account gets a time zone in the spelling of the database, and UTC again',
     stderr: expect.stringContaining('There is no account "bob". See: conservatory accounts list'),
   })
 })
+
+it('due dates follow the time zone of their account, in the running service', async () => {
+  const service = await serviceForThisTest()
+  const headers = { authorization: `Bearer ${await service.makeKey('ann')}` }
+  const ask = async (method: string, path: string, json?: unknown) => {
+    const response = await service.request(path, { method, headers, ...(json === undefined ? {} : { json }) })
+    expect(response.ok, path).toBe(true)
+    return JSON.parse(await response.text())
+  }
+  const lastSecond = Date.parse('2026-03-01T23:30:00Z') / 1000
+  const plants = Array.from({ length: 5 }, (_, index) => index + 1)
+  for (const id of plants) {
+    await ask('POST', '/plants', { name: 'Fern', id })
+    await ask('PUT', `/plants/${id}/care/water`, { every_days: 7 })
+    await ask('POST', `/plants/${id}/events`, { kind: 'water', at: lastSecond })
+  }
+  const due = async () => {
+    const { data }: { data: { due: string }[] } = await ask('GET', '/care/due')
+    return new Set(data.map((each) => each.due))
+  }
+  expect(await due()).toEqual(new Set(['2026-03-08']))
+  const { dataDirectory } = service
+  await conservatory(['accounts', 'set', 'ann', '--time-zone', 'Europe/Berlin'], { DATA_DIR: dataDirectory })
+  expect(await due()).toEqual(new Set(['2026-03-09']))
+  await conservatory(['accounts', 'set', 'ann', '--time-zone', 'UTC'], { DATA_DIR: dataDirectory })
+  expect(await due()).toEqual(new Set(['2026-03-08']))
+})
