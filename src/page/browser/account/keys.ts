@@ -66,7 +66,7 @@ function List({ all }: { readonly all: readonly Key[] }): VNode {
 function Card({ of: key }: { readonly of: Key }): VNode {
   const { id, prefix, name, scopes, created, expires, last_used: lastUsed } = key
   return html`
-    <article class="panel" aria-labelledby=${id}>
+    <article class="panel column" aria-labelledby=${id}>
       <h3 id=${id}>${name === null ? html`<span class="faint">No name</span>` : html`<span dir="auto">${name}</span>`} <code>${prefix}…</code>
         ${isOwn(key) && html` <span class="tag own">you are signed in with it</span>`}</h3>
       <p class="scopes">${scopes.map((scope) => html`<span key=${scope} class="tag">${scope}</span> `)}</p>

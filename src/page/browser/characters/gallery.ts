@@ -80,7 +80,7 @@ function cell(character: Found): VNode {
   return html`
     <a class="button listed card" href=${addressOf('characters', name)} aria-current=${place.value[1] === name ? 'true' : undefined}>
       <${Portrait} name=${name} digest=${digest} hasPicture=${hasPicture} />
-      <span class="about">
+      <span class="about grow">
         <span class="name one-line" dir="auto">${clip(name)}</span>
         <span class="faint one-line">${origins[character.origin]}${creator && html` · by <bdi>${clip(creator, 60)}</bdi>`}</span>
         <span class="tags one-line">

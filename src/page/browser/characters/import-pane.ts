@@ -61,7 +61,7 @@ function DropPlace(): VNode {
     current.value = ''
   }
   return html`
-    <div class=${isOver.value ? 'drop-place over' : 'drop-place'}>
+    <div class=${isOver.value ? 'empty drop-place over' : 'empty drop-place'}>
       <p>Drop cards here: PNG, JSON or CHARX. You see what each is before anything is kept.</p>
       <button type="button" class="main" onClick=${() => input.current?.click()}>Choose files</button>
       <input ref=${input} type="file" multiple hidden aria-label="Card files" accept=".png,.json,.charx,.zip,image/png,application/json" onChange=${take} />

@@ -17,7 +17,7 @@ export function Pane({ title, back, children }: PaneProps): VNode {
   useEffect(() => heading.current?.focus(), [])
   const { title: backTitle, address } = back ?? { title: 'All characters', address: addressOf('characters') }
   return html`
-    <section class="pane" aria-label=${title}>
+    <section class="pane column" aria-label=${title}>
       <a class="back" href=${address}><span aria-hidden="true">←</span> ${backTitle}</a>
       <h2 tabindex="-1" ref=${heading} dir="auto">${title}</h2>
       ${children}

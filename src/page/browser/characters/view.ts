@@ -19,7 +19,7 @@ export function View(): VNode {
   const pane = paneAt(place.value)
   return html`
     <div class=${pane ? 'cards with-pane' : 'cards'}>
-      <div class="all">
+      <div class="all column">
         <div class="row spread head">
           <h1>Characters</h1>
           ${may('characters:write') && html`<a class="button" href=${addressOf('characters', '', 'import')}>${importTitle()}</a>`}

@@ -38,7 +38,7 @@ export function Composer({ talk }: { readonly talk: Talk }): VNode {
   }
   return html`
     <form class="panel composer" onSubmit=${submit}>
-      <textarea ref=${box} rows="1" dir="auto" aria-label=${`Message to ${talk.name}`} placeholder="Write a message" enterkeyhint="send"
+      <textarea class="grow" ref=${box} rows="1" dir="auto" aria-label=${`Message to ${talk.name}`} placeholder="Write a message" enterkeyhint="send"
         value=${talk.draft.value} onInput=${onInput} onKeyDown=${onKeyDown}></textarea>
       ${
         isRunning

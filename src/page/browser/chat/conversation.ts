@@ -54,12 +54,12 @@ export function Conversation({ talk }: { readonly talk: Talk }): VNode {
     if (event.key === 'Escape' && !isElsewhere) talk.run.value?.stop()
   }
   return html`
-    <section class="chat" onKeyDown=${onKeyDown}>
+    <section class="chat column" onKeyDown=${onKeyDown}>
       <${Head} talk=${talk} isChanging=${shown.value === 'settings'} show=${(what: 'characters' | 'settings') => (shown.value = what)} />
       <${Log} talk=${talk} onReceipt=${showReceipt} />
       <p class="unseen" role="status">${talk.announcement}</p>
       <${Foot} talk=${talk} />
-      ${shown.value === 'characters' && html`<${Dialog} title="Characters" class="characters-dialog" onClose=${close}><${Gallery} onChoose=${choose} /></${Dialog}>`}
+      ${shown.value === 'characters' && html`<${Dialog} title="Characters" class="characters-dialog column" onClose=${close}><${Gallery} onChoose=${choose} /></${Dialog}>`}
       ${shown.value === 'settings' && html`<${SettingsDialog} talk=${talk} onClose=${close} />`}
       ${receipt.value && html`<${receipt.value.View} request=${receipt.value.origin.request} requestId=${receipt.value.origin.requestId} onClose=${close} />`}
     </section>
@@ -79,7 +79,7 @@ function Head({
   return html`
     <header class="row chat-head">
       <${Face} talk=${talk} />
-      <div class="who-is-it">
+      <div class="who-is-it grow">
         <h1 class="one-line"><bdi>${talk.name}</bdi></h1>
         <${AnsweringModel} talk=${talk} isChanging=${isChanging} />
       </div>

@@ -25,14 +25,14 @@ export function Gallery({ onChoose }: GalleryProps): VNode {
   const card = (character: Found) => html`
     <button type="button" class="character listed" onClick=${() => onChoose(character.name)}>
       <${Portrait} name=${character.name} digest=${character.digest} hasPicture=${character.has_avatar ?? true} />
-      <span class="about">
+      <span class="grow">
         <bdi class="name one-line">${character.name}</bdi>
         <span class="tags">${character.tags.slice(0, shownTags).map((tag) => html`<bdi class="tag one-line" key=${tag}>${tag}</bdi>`)}</span>
       </span>
     </button>
   `
   return html`
-    <div class="chat-gallery">
+    <div class="chat-gallery column grow">
       <label class="search"><span class="unseen">Search by name or tag</span>
         <input type="search" placeholder="Search by name or tag" autocomplete="off" spellcheck=${false} onInput=${(event: Event) => (search.value = textIn(event))} />
       </label>

@@ -60,7 +60,7 @@ export function Log({ talk, onReceipt }: LogProps): VNode {
     toEnd()
   }, [messages.length])
   return html`
-    <div class="log-frame">
+    <div class="log-frame grow">
       <div class="log" ref=${log} role="log" aria-live="off" aria-label=${`Conversation with ${talk.name}`} onScroll=${onScroll}>
         <div class="log-content">
           <${Intro} talk=${talk} />

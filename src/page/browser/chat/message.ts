@@ -34,7 +34,7 @@ export function MessageItem(props: MessageProps): VNode {
   return html`
     <article class=${`message ${message.role}`} tabindex="0" aria-label=${label} aria-busy=${run !== undefined} onKeyDown=${onKeyDown}>
       ${!isUser && html`<${Face} talk=${talk} />`}
-      <div class="said">
+      <div class="said grow">
         <p class="by one-line"><bdi class="name">${isUser ? settings.value.userName || 'You' : talk.name}</bdi> <span class="faint">${formatMoment(swipe.at / 1000)}${isWithoutCard(swipe) && ' · no card'}</span></p>
         ${
           isEdited

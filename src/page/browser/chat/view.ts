@@ -23,7 +23,7 @@ export function View(): VNode {
   const talk = current.value
   if (!talk) {
     return html`
-      <section class="chat-start">
+      <section class="chat-start column">
         <h1>Choose a character</h1>
         <${Gallery} onChoose=${(name: string) => goTo('chat', name)} />
       </section>

@@ -92,7 +92,7 @@ function Row({ plant, index, isActive, table }: RowProps): VNode {
       <span role="gridcell" class="name one-line" dir="auto" title=${name}>${name}</span>
       <span role="gridcell">${tag !== undefined && html`<button type="button" class="tag one-line" tabindex="-1" dir="auto" title=${tag} onClick=${alone(() => table.onTag(tag))}>${tag}</button>`}</span>
       <span role="gridcell" class="end">
-        ${id === undefined && html`<span class="shared">Shared</span>`}
+        ${id === undefined && html`<span class="faint">Shared</span>`}
         ${id !== undefined && table.mayDelete && html`<button type="button" class="quiet danger" tabindex="-1" onClick=${alone(() => table.onDelete(plant))}>Delete<span class="unseen"> ${name}</span></button>`}
       </span>
     </div>

@@ -21,7 +21,7 @@ export function View(): VNode {
     return close
   }, [])
   return html`
-    <div class="plants-view">
+    <div class="plants-view column">
       <h1>Plants</h1>
       ${may('plants:write') && html`<${AddForm} />`}
       <p class="said" role="status" dir="auto">${said.value}</p>

@@ -35,7 +35,7 @@ function Message({ message }: { readonly message: PromptMessage }): VNode {
       <summary>
         <span class="tag">${clip(message.role, 20)}</span>
         ${message.name !== undefined && html` <bdi class="one-line">${clip(message.name)}</bdi>`}
-        ${' '}<span class="beginning one-line" dir="auto">${clip(text, 120)}</span>
+        ${' '}<span class="beginning one-line grow" dir="auto">${clip(text, 120)}</span>
         ${' '}<span class="faint length">${isWithheld ? '' : `${formatNumber(text.length)} characters`}</span>
       </summary>
       ${
