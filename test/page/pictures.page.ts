@@ -169,7 +169,7 @@ async function furnished(): Promise<TestService> {
   const states = ['running', 'length', 'refused', 'a newer state']
   await putIntoLedger(
     await sqlForThisTest(service.dataDirectory),
-    states.map((state) => ({ id: `req_${state}`, created: new Date().toISOString(), state })),
+    states.map((state) => ({ id: `req_${state}`, created: `${new Date().toISOString().slice(0, 10)}T00:00:00Z`, state })),
   )
   return service
 }

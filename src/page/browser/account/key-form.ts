@@ -71,12 +71,7 @@ export function KeyForm({ onClose }: { readonly onClose: () => void }): VNode {
   `
 }
 
-interface LimitFieldsProps {
-  readonly own: Key | undefined
-  readonly fault: Failure | undefined
-}
-
-function LimitFields({ own, fault }: LimitFieldsProps): VNode {
+function LimitFields({ own, fault }: { readonly own: Key | undefined; readonly fault: Failure | undefined }): VNode {
   const held = own?.limits ?? {}
   return html`
     <details open=${Object.keys(held).length > 0}>
@@ -97,12 +92,7 @@ function LimitFields({ own, fault }: LimitFieldsProps): VNode {
   `
 }
 
-interface FieldFaultProps {
-  readonly of: Failure | undefined
-  readonly param: string
-}
-
-function FieldFault({ of: fault, param }: FieldFaultProps): VNode | null {
+function FieldFault({ of: fault, param }: { readonly of: Failure | undefined; readonly param: string }): VNode | null {
   if (!fault || fault.param !== param) return null
   const { value: key } = identity
   // The message of the service has the time in Unix seconds, so the page writes a different message.

@@ -34,27 +34,20 @@ export class Failure extends Error {
   static async ofReply(reply: Response): Promise<Failure> {
     const seconds = Number(reply.headers.get('retry-after') ?? Number.NaN)
     const body: unknown = await reply.json().catch(() => undefined)
-    const { message, code, param } = errorFields(body)
+    const error = field(body, 'error')
     return new Failure(
       reply.status,
-      code ?? String(reply.status),
-      message ?? `The service answered with the status ${reply.status}.`,
+      textIn(error, 'code') ?? textIn(error, 'type') ?? String(reply.status),
+      textIn(error, 'message') ?? textIn(body, 'message') ?? `The service answered with the status ${reply.status}.`,
       Number.isFinite(seconds) ? seconds : undefined,
-      param,
+      textIn(error, 'param'),
     )
   }
 }
 
-function errorFields(body: unknown): { readonly message?: string; readonly code?: string; readonly param?: string } {
-  const error = field(body, 'error')
-  const message = field(error, 'message') ?? field(body, 'message')
-  const code = field(error, 'code') ?? field(error, 'type')
-  const param = field(error, 'param')
-  return {
-    ...(typeof message === 'string' ? { message } : {}),
-    ...(typeof code === 'string' ? { code } : {}),
-    ...(typeof param === 'string' ? { param } : {}),
-  }
+function textIn(value: unknown, name: string): string | undefined {
+  const text = field(value, name)
+  return typeof text === 'string' ? text : undefined
 }
 
 function field(value: unknown, name: string): unknown {

@@ -8,16 +8,11 @@ import { formatNumber } from '../ui/format.ts'
 import { Portrait } from '../ui/portrait.ts'
 import { VirtualList } from '../ui/virtual-list.ts'
 
-/** The handler of a choice. */
-export interface GalleryProps {
-  readonly onChoose: (name: string) => void
-}
-
 /** The number of a character's tags that are shown. The search compares all tags. */
 const shownTags = 4
 
 /** The list of all characters, with a search. */
-export function Gallery({ onChoose }: GalleryProps): VNode {
+export function Gallery({ onChoose }: { readonly onChoose: (name: string) => void }): VNode {
   const search = useSignal('')
   const shown = useComputed(() => matching(library.value.characters, search.value))
   const { failure } = library.value

@@ -10,19 +10,13 @@ import type { Origin } from './messages.ts'
 import { answer } from './reply.ts'
 import type { Talk } from './talk.ts'
 
-/** The conversation that the log shows. */
-export interface LogProps {
-  readonly talk: Talk
-  readonly onReceipt: (origin: Origin) => void
-}
-
 /** The number of messages that are shown at first, and that each click on the button adds. A conversation may have thousands. */
 const portion = 40
 /** If the log is scrolled to within this many pixels of its end, it follows a streamed reply. */
 const nearEndPx = 80
 
 /** The messages of a conversation. The log scrolls with a streamed reply while the reader is at the end of the log. */
-export function Log({ talk, onReceipt }: LogProps): VNode {
+export function Log({ talk, onReceipt }: { readonly talk: Talk; readonly onReceipt: (origin: Origin) => void }): VNode {
   const log = useRef<HTMLDivElement>(null)
   const top = useRef(0)
   const shownCount = useSignal(portion)

@@ -108,10 +108,7 @@ async function run(talk: Talk, messageId: number, asked: readonly Message[], see
     try {
       const reply = await ask('chat/completions', { method: 'POST', json: request, signal: controller.signal })
       origin = { request, ...toldBy(reply) }
-      return endingOf(
-        await readStream(reply, { onText: (more) => text.add(more) }),
-        text.whole.slice(start).trim() !== '',
-      )
+      return endingOf(await readStream(reply, (more) => text.add(more)), text.whole.slice(start).trim() !== '')
     } catch (error) {
       return endingBy(error)
     }

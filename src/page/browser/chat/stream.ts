@@ -2,12 +2,6 @@ import { createParser } from 'eventsource-parser'
 import { unreachable } from '../base/api.ts'
 import { Failure } from '../base/failure.ts'
 
-/** The listener to a streamed completion. */
-export interface Listener {
-  /** Called with each piece of the reply. */
-  readonly onText: (text: string) => void
-}
-
 /** OpenAI's `finish_reason`; null if the stream had no finish reason. */
 export type FinishReason = string | null
 
@@ -18,9 +12,10 @@ const maxBusyMs = 12
 
 /**
  * Reads a streamed completion to its end.
+ * @param onText is called with each piece of the reply
  * @throws Failure if the stream breaks off, or has an error event
  */
-export async function readStream(reply: Response, { onText }: Listener): Promise<FinishReason> {
+export async function readStream(reply: Response, onText: (text: string) => void): Promise<FinishReason> {
   let finish: FinishReason = null
   let isDone = false
   let fault: Failure | undefined

@@ -1,4 +1,5 @@
 import { type Signal, signal } from '@preact/signals'
+import { anyId } from '../base/any-id.ts'
 import { getJson } from '../base/api.ts'
 import { characterPath } from '../base/characters.ts'
 import { Failure } from '../base/failure.ts'
@@ -105,9 +106,4 @@ export class Talk {
       this.character.value = Failure.of(error)
     }
   }
-}
-
-/** A random id. `crypto.randomUUID` exists only over HTTPS and on localhost. */
-function anyId(): string {
-  return [...crypto.getRandomValues(new Uint8Array(12))].map((byte) => byte.toString(16).padStart(2, '0')).join('')
 }

@@ -1,6 +1,7 @@
 import { signal } from '@preact/signals'
 import { html } from 'htm/preact'
 import type { VNode } from 'preact'
+import { anyId } from '../base/any-id.ts'
 import { getJson } from '../base/api.ts'
 import { Failure } from '../base/failure.ts'
 import { may, ofAccount } from '../base/session.ts'
@@ -52,7 +53,7 @@ async function submit(event: SubmitEvent): Promise<void> {
   if (isSending.value) return
   const plant = { name: name.value.trim(), ...(tag.value.trim() === '' ? {} : { tag: tag.value.trim() }) }
   const sent = JSON.stringify(plant)
-  const { key } = attempt.value?.sent === sent ? attempt.value : { key: randomKey() }
+  const { key } = attempt.value?.sent === sent ? attempt.value : { key: anyId() }
   attempt.value = { sent, key }
   isSending.value = true
   failure.value = undefined
@@ -85,11 +86,4 @@ function whyUnseen({ tag }: SentPlant): string {
   if (filter.value !== '' && filter.value !== tag)
     return ` The list shows plants with the tag ${quoted(filter.value)} alone.`
   return ' Its place in the list is not loaded yet.'
-}
-
-/** A random idempotency key. `crypto.randomUUID` exists only over HTTPS and on localhost. */
-function randomKey(): string {
-  return crypto
-    .getRandomValues(new Uint8Array(16))
-    .reduce((text, byte) => text + byte.toString(16).padStart(2, '0'), '')
 }

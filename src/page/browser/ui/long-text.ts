@@ -3,20 +3,13 @@ import { html } from 'htm/preact'
 import type { VNode } from 'preact'
 import { formatNumber } from './format.ts'
 
-/** An untrusted text of any length. */
-export interface LongTextProps {
-  readonly text: string
-  /** The name of the text for the button, such as "the greeting". */
-  readonly what: string
-}
-
 /**
  * The characters that are shown at first, and that each click on the button adds. A megabyte in one step would block the page.
  */
 const portion = 8000
 
-/** A text with its line breaks. A long text is shown in portions. */
-export function LongText({ text, what }: LongTextProps): VNode {
+/** An untrusted text with its line breaks, in portions. Its name is for the button, such as "the greeting". */
+export function LongText({ text, what }: { readonly text: string; readonly what: string }): VNode {
   const length = useSignal(portion)
   const shown = cut(text, length.value)
   return html`

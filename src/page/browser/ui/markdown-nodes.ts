@@ -23,23 +23,9 @@ export function plainNode(text: string): ComponentChild {
   return h('p', { class: 'plain', dir: 'auto' }, text)
 }
 
-const known: ReadonlySet<string> = new Set([
-  ...[
-    'blockquote',
-    'br',
-    'checkbox',
-    'code',
-    'codespan',
-    'def',
-    'del',
-    'em',
-    'escape',
-    'heading',
-    'hr',
-    'html',
-    'image',
-  ],
-  ...['link', 'list', 'list_item', 'paragraph', 'space', 'strong', 'table', 'text'],
+const known = new Set([
+  ...['blockquote', 'br', 'checkbox', 'code', 'codespan', 'def', 'del', 'em', 'escape', 'heading', 'hr', 'html'],
+  ...['image', 'link', 'list', 'list_item', 'paragraph', 'space', 'strong', 'table', 'text'],
 ])
 
 /** Whether a token is one of the built-in tokens of marked. No extensions are used here. */
@@ -138,15 +124,8 @@ function withEntities(text: string): string {
   return text.replaceAll(/&([a-z]+);/gi, (whole, name: string) => entities.get(name) ?? whole)
 }
 
-/** The content of a block of code. */
-export interface CodeBlockProps {
-  readonly text: string
-  /** The language after the opening fence; empty if the fence has no language. */
-  readonly language: string
-}
-
 /** A block of code with a button that copies the code. The block can have the focus, so that the arrow keys scroll the code. */
-export function CodeBlock({ text, language }: CodeBlockProps): VNode {
+export function CodeBlock({ text, language }: { readonly text: string; readonly language: string }): VNode {
   const isCopied = useSignal(false)
   const take = async () => {
     isCopied.value = await copy(text, 'The code')

@@ -5,13 +5,6 @@ import { useEffect, useRef } from 'preact/hooks'
 import { MarkdownReader } from './markdown-blocks.ts'
 import { plainNode } from './markdown-nodes.ts'
 
-/** A Markdown text. */
-export interface MarkdownProps {
-  readonly text: string
-  /** Whether the text is still being streamed. */
-  readonly isGrowing?: boolean
-}
-
 /** Milliseconds of a frame that all texts of the page together may take. The remaining text waits for the next frame. */
 const frameBudgetMs = 2
 let budgetEnd = 0
@@ -90,7 +83,13 @@ function tailOf({ end, reader }: Progress, text: string, isDone: boolean): reado
  * Markdown as nodes: no HTML, only http(s) links, and pictures as links. A long text is read over several frames. When a growing
  * text changes, only its last block is read again.
  */
-export function Markdown({ text: given, isGrowing = false }: MarkdownProps): VNode {
+export function Markdown({
+  text: given,
+  isGrowing = false,
+}: {
+  readonly text: string
+  readonly isGrowing?: boolean
+}): VNode {
   const progress = useRef(new Progress())
   const frames = useSignal(0)
   const text = given.includes('\r') ? given.replaceAll(/\r\n?/g, '\n') : given
