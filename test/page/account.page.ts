@@ -1,7 +1,6 @@
 import type { Page } from 'playwright-core'
 import { describe, expect, it } from 'vitest'
-import { barriersOf, browserForThisFile, phone } from '../support/page/page-browser.ts'
-import { screens } from '../support/page/screens.ts'
+import { browserForThisFile, phone } from '../support/page/page-browser.ts'
 import { serviceForThisTest, type TestService } from '../support/service.ts'
 
 const pageBrowser = browserForThisFile()
@@ -305,36 +304,5 @@ describe('the list of keys', () => {
     await page.getByRole('searchbox').fill('KEY 107')
     await page.getByText('1 key', { exact: true }).waitFor()
     await cardOf(page, 'key 107').waitFor()
-  })
-})
-
-describe('accessibility', () => {
-  it.each(screens)('has no barriers on %s', async (_, screen) => {
-    const service = await serviceForThisTest({ LIMITS: 'plants=0,characters=1' })
-    await makeKey(service, {
-      name: 'صبار',
-      scopes: ['chat'],
-      models: Array.from({ length: 100 }, (_, each) => `m${each}`),
-    })
-    const page = await pageBrowser.openPage(service, { at: '#/account', ...screen })
-    await page.getByRole('meter').first().waitFor()
-    expect(await barriersOf(page)).toEqual([])
-    await page.getByRole('link', { name: 'Keys' }).click()
-    await page.getByRole('article').first().waitFor()
-    await openForm(page)
-    await submit(page)
-    await page.getByRole('alert').waitFor()
-    await page.getByText('Limits of its own').click()
-    expect(await barriersOf(page)).toEqual([])
-    await page.getByRole('checkbox', { name: 'chat' }).check()
-    await submit(page)
-    await shownKey(page).waitFor()
-    expect(await barriersOf(page)).toEqual([])
-    for (const what of ['Rotate', 'Revoke']) {
-      await page.getByRole('article').first().getByRole('button', { name: what }).click()
-      await page.getByRole('dialog').waitFor()
-      expect(await barriersOf(page)).toEqual([])
-      await page.keyboard.press('Escape')
-    }
   })
 })

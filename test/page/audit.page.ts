@@ -1,7 +1,7 @@
 import type { Page } from 'playwright-core'
 import { describe, expect, it } from 'vitest'
-import { barriersOf, browserForThisFile } from '../support/page/page-browser.ts'
-import { pixelsBeyond, screens } from '../support/page/screens.ts'
+import { browserForThisFile } from '../support/page/page-browser.ts'
+import { pixelsBeyond } from '../support/page/screens.ts'
 import { serviceForThisTest, type TestService } from '../support/service.ts'
 import { sqlForThisTest, type Value } from '../support/test-sql.ts'
 
@@ -234,17 +234,5 @@ describe('names and facts', () => {
     ])
     expect(await pixelsBeyond(page)).toBe(0)
     expect(await page.locator('#view :is(script, img, b, i, u)').count()).toBe(0)
-  })
-})
-
-describe.each(screens)('the audit trail on %s', (_name, screen) => {
-  it('has no barriers', async () => {
-    const service = await serviceForThisTest()
-    await record(service, { action: 'models.reloaded', before: { models: ['a'] }, after: { models: ['b'] } })
-    const page = await pageBrowser.openPage(service, { at, ...screen, reducedMotion: 'reduce' })
-    await records(page).nth(0).getByText('As it was made').click()
-    await records(page).nth(2).getByRole('table').waitFor()
-    expect(await barriersOf(page)).toEqual([])
-    expect(await pixelsBeyond(page)).toBe(0)
   })
 })

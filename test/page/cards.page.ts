@@ -3,7 +3,7 @@ import { join } from 'node:path'
 import type { Page } from 'playwright-core'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { cardChunk, png, zip } from '../support/containers.ts'
-import { barriersOf, browserForThisFile, desktop, phone } from '../support/page/page-browser.ts'
+import { browserForThisFile } from '../support/page/page-browser.ts'
 import { startTestService, type TestService, temporaryFolder } from '../support/service.ts'
 
 const pageBrowser = browserForThisFile()
@@ -432,48 +432,6 @@ describe('hostile cards', () => {
       await page.getByRole('dialog').getByRole('button', { name: 'Delete' }).click()
       await page.getByRole('dialog').waitFor({ state: 'detached' })
       expect(await statusOf(key, /^\.\.?$/.test(name) ? `${name} ` : name)).toBe(404)
-    }
-  })
-})
-
-describe('accessibility', () => {
-  it('has no barriers, light and dark, on phones and wide screens', async () => {
-    const own = await newKey()
-    await put(own, 'Moss', { character_book: { entries: [{ keys: [], content: 'x' }] } })
-    for (const viewport of [phone, desktop]) {
-      for (const colorScheme of ['light', 'dark'] as const) {
-        const page = await pageBrowser.openPage(service, {
-          key: own,
-          viewport,
-          colorScheme,
-          at: '#/characters',
-          expected: [/400/],
-        })
-        const check = async () => {
-          expect(await barriersOf(page)).toEqual([])
-          expect(await page.evaluate('document.documentElement.scrollWidth <= innerWidth')).toBe(true)
-        }
-        await characterLink(page, 'Moss').waitFor()
-        await check()
-        await characterLink(page, 'Moss').click()
-        await page.getByRole('button', { name: 'Delete' }).click()
-        await check()
-        await page.keyboard.press('Escape')
-        await check()
-        await page.goto(`${service.url}/#/characters//import`)
-        await choose(
-          page,
-          fileOf('moss.json', cardOf('Moss', { x: 1 })),
-          fileOf('new.json', cardOf('New')),
-          fileOf('none.txt', 'none'),
-        )
-        await itemOf(page, 'none.txt').getByRole('alert').waitFor()
-        await itemOf(page, 'new.json').getByRole('button', { name: 'Under another name' }).click()
-        await check()
-        await drag(page, 'dragover', [fileOf('moss.json', cardOf('Moss'))])
-        await check()
-        await page.context().close()
-      }
     }
   })
 })

@@ -34,7 +34,7 @@ const views: Readonly<Record<string, (page: Page, url: string) => Promise<void>>
   'characters, import': async (page, url) => {
     await page.goto(`${url}/#/characters//import`)
     await page.getByLabel('Card files').setInputFiles(
-      [JSON.stringify({ ...moss, x: 1 }), JSON.stringify({ ...moss, name: 'New' }), 'none'].map((text, index) => ({
+      [JSON.stringify(mossCard({ x: 1 })), JSON.stringify(mossCard({ name: 'New' })), 'none'].map((text, index) => ({
         ...{ name: `${index}.json`, mimeType: '', buffer: Buffer.from(text) },
       })),
     )
@@ -137,7 +137,11 @@ const views: Readonly<Record<string, (page: Page, url: string) => Promise<void>>
 }
 
 /** A card with an entry that never fires. */
-const moss = { name: 'Moss', first_mes: 'Hello.', character_book: { entries: [{ keys: [], content: 'x' }] } }
+const mossCard = (more: object) => ({
+  spec: 'chara_card_v3',
+  spec_version: '3.0',
+  data: { name: 'Moss', first_mes: 'Hello.', character_book: { entries: [{ keys: [], content: 'x' }] }, ...more },
+})
 
 /** A service with data for each view. */
 async function furnished(): Promise<TestService> {
@@ -160,7 +164,7 @@ async function furnished(): Promise<TestService> {
     },
   })
   for (const description of ['Grows.', 'Grows on walls.']) {
-    await service.request('/characters/Moss', { method: 'PUT', json: { ...moss, description } })
+    await service.request('/characters/Moss', { method: 'PUT', json: mossCard({ description }) })
   }
   for (const character of ['Tolliver', 'Bolt', 'Captain Vesper']) {
     const messages = [{ role: 'user', content: 'Good morning! What is there to do today?' }]
@@ -169,7 +173,11 @@ async function furnished(): Promise<TestService> {
   const states = ['running', 'length', 'refused', 'a newer state']
   await putIntoLedger(
     await sqlForThisTest(service.dataDirectory),
-    states.map((state) => ({ id: `req_${state}`, created: `${new Date().toISOString().slice(0, 10)}T00:00:00Z`, state })),
+    states.map((state) => ({
+      id: `req_${state}`,
+      created: `${new Date().toISOString().slice(0, 10)}T00:00:00Z`,
+      state,
+    })),
   )
   return service
 }

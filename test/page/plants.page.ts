@@ -2,9 +2,8 @@ import type { Page, Route } from 'playwright-core'
 import { describe, expect, it } from 'vitest'
 import { conservatory } from '../support/command.ts'
 import { startCutting } from '../support/page/cutting.ts'
-import { barriersOf, browserForThisFile, phone } from '../support/page/page-browser.ts'
+import { browserForThisFile, phone } from '../support/page/page-browser.ts'
 import { plantInBulk } from '../support/page/plants.ts'
-import { screens } from '../support/page/screens.ts'
 import { serviceForThisTest, type TestService } from '../support/service.ts'
 
 const pageBrowser = browserForThisFile()
@@ -420,28 +419,5 @@ describe('a view that could not be loaded', () => {
     await page.unroute('**/plants/view.ts')
     await alert.getByRole('button', { name: 'Reload the page' }).click()
     await page.getByText('There are no plants yet.').waitFor()
-  })
-})
-
-describe('accessibility', () => {
-  it.each(screens)('has no barriers on %s', async (_, screen) => {
-    const service = await serviceForThisTest()
-    const page = await pageBrowser.openPage(service, { at, ...screen, expected: [/400/] })
-    await page.getByText('There are no plants yet.').waitFor()
-    expect(await barriersOf(page)).toEqual([])
-    await plant(service, ['Monstera', 'aroid'], ['صبار'], ['x'.repeat(255), 'y'.repeat(255)])
-    await page.getByRole('button', { name: 'Reload' }).click()
-    await page.getByText('3 plants in all.').waitFor()
-    await fillIn(page, 'x'.repeat(256))
-    await page.keyboard.press('Enter')
-    await addForm(page).getByRole('alert').waitFor()
-    await page.getByRole('grid').focus()
-    expect(await barriersOf(page)).toEqual([])
-    await page.keyboard.press('Enter')
-    await page.getByRole('dialog').waitFor()
-    expect(await barriersOf(page)).toEqual([])
-    await page.getByRole('button', { name: 'Delete this plant' }).click()
-    await page.getByRole('dialog', { name: 'Delete this plant?' }).waitFor()
-    expect(await barriersOf(page)).toEqual([])
   })
 })

@@ -2,7 +2,7 @@ import { mkdirSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import type { PromptReceipt } from '../../src/chat/receipt-schema.ts'
-import { barriersOf, browserForThisFile, desktop, phone } from '../support/page/page-browser.ts'
+import { browserForThisFile } from '../support/page/page-browser.ts'
 import { openReceipt } from '../support/page/receipts.ts'
 import { onceAsked, startTestService, type TestService, temporaryFolder } from '../support/service.ts'
 import { completion, json, type ScriptedUpstream, startUpstream } from '../support/upstream.ts'
@@ -105,22 +105,6 @@ describe('the prompt of a character', () => {
     const text = await page.getByRole('region', { name: 'The system message' }).textContent()
     expect(text).toBe(expected.messages[0]?.content)
     expect(await page.getByText('No model was asked.').count()).toBe(1)
-  })
-
-  it('has no barriers, light and dark, on phones and wide screens', async () => {
-    const body = bodyOf('Moss')
-    const id = await chat(body)
-    for (const viewport of [phone, desktop]) {
-      for (const colorScheme of ['light', 'dark'] as const) {
-        const page = await pageBrowser.openPage(service, { viewport, colorScheme, at: '#/characters' })
-        await openReceipt(page, body, id)
-        await page.getByText('The model answered to the end.').waitFor()
-        await page.locator('.messages summary').first().click()
-        expect(await barriersOf(page)).toEqual([])
-        expect(await page.evaluate('document.documentElement.scrollWidth <= innerWidth')).toBe(true)
-        await page.context().close()
-      }
-    }
   })
 })
 

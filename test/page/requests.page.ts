@@ -2,7 +2,7 @@ import type { Locator, Page } from 'playwright-core'
 import { describe, expect, it } from 'vitest'
 import { type LedgerRow, putIntoLedger } from '../support/ledger.ts'
 import { barriersOf, browserForThisFile } from '../support/page/page-browser.ts'
-import { pixelsBeyond, screens } from '../support/page/screens.ts'
+import { pixelsBeyond } from '../support/page/screens.ts'
 import { serviceForThisTest, type TestService } from '../support/service.ts'
 import { sqlForThisTest, type TestSql } from '../support/test-sql.ts'
 
@@ -242,19 +242,5 @@ describe('names of models and characters', () => {
     await listed.getByRole('link').click()
     await page.getByRole('dialog').getByText(model).waitFor()
     expect(await page.locator('#view :is(script, img, b)').count()).toBe(0)
-  })
-})
-
-describe.each(screens)('the requests on %s', (_name, screen) => {
-  it('has no barriers', async () => {
-    const states = ['running', 'stop', 'length', 'refused', 'a newer state']
-    const service = await serviceWith(...states.map((state) => ({ state, character: 'Fern' })), { id: 'req_1' })
-    const page = await pageBrowser.openPage(service, { at, ...screen, reducedMotion: 'reduce' })
-    await row(page, 'a newer state').waitFor()
-    expect(await barriersOf(page)).toEqual([])
-    expect(await pixelsBeyond(page)).toBe(0)
-    await page.goto(`${service.url}/${at}/req_1`)
-    await page.getByRole('dialog').getByText('Model asked for').waitFor()
-    expect(await barriersOf(page)).toEqual([])
   })
 })

@@ -3,8 +3,8 @@ import { describe, expect, it } from 'vitest'
 import { field } from '../../src/fields.ts'
 import { eventually } from '../support/eventually.ts'
 import { putIntoLedger } from '../support/ledger.ts'
-import { barriersOf, browserForThisFile } from '../support/page/page-browser.ts'
-import { pixelsBeyond, screens } from '../support/page/screens.ts'
+import { browserForThisFile } from '../support/page/page-browser.ts'
+import { pixelsBeyond } from '../support/page/screens.ts'
 import { serviceForThisTest, type TestService } from '../support/service.ts'
 import { sqlForThisTest } from '../support/test-sql.ts'
 
@@ -201,25 +201,6 @@ describe('names of models, characters and keys', () => {
     expect((await name.textContent())?.length).toBeLessThan(200)
     expect(await page.locator('#view script, #view img').count()).toBe(0)
     await page.setViewportSize({ width: 390, height: 800 })
-    expect(await pixelsBeyond(page)).toBe(0)
-  })
-})
-
-describe.each(screens)('the usage on %s', (_name, screen) => {
-  it('has no barriers', async () => {
-    const service = await serviceForThisTest()
-    const sql = await sqlForThisTest(service.dataDirectory)
-    await putIntoLedger(
-      sql,
-      [0, 1, 9].map((days) => ({ created: daysAgo(days), promptTokens: 9, state: 'timeout' })),
-    )
-    const page = await pageBrowser.openPage(service, { at, ...screen, reducedMotion: 'reduce' })
-    await table(page, 'day').waitFor()
-    expect(await barriersOf(page)).toEqual([])
-    expect(await pixelsBeyond(page)).toBe(0)
-    await page.getByRole('radio', { name: 'Model' }).check()
-    await table(page, 'model').waitFor()
-    expect(await barriersOf(page)).toEqual([])
     expect(await pixelsBeyond(page)).toBe(0)
   })
 })

@@ -67,14 +67,18 @@ export function DayPlot({ days }: { readonly days: readonly UsageDay[] }): VNode
     <div class="panel day-plot">
       <div class="plots" role="slider" tabindex="0" aria-label="Use of a day; the arrow keys choose it" aria-valuemin="0" aria-valuemax=${last}
         aria-valuenow=${at} aria-valuetext=${day && wordsOf(day)} onKeyDown=${onKeyDown}>
-        <p class="row faint legend"><span class="swatch prompt"></span> Prompt tokens <span class="swatch completion"></span> Completion tokens</p>
+        <p class="row faint legend"><${Swatch} of=${tokens.partColour} /> Prompt tokens <${Swatch} of=${tokens.restColour} /> Completion tokens</p>
         <div ref=${tokensPlace}></div>
-        <p class="row faint legend"><span class="swatch requests"></span> Requests <span class="swatch failed"></span> of them failed</p>
+        <p class="row faint legend"><${Swatch} of=${requests.restColour} /> Requests <${Swatch} of=${requests.partColour} /> of them failed</p>
         <div ref=${requestsPlace}></div>
       </div>
       <p class="readout">${index.value === null || !day ? 'Point at a day, or choose it with the arrow keys.' : wordsOf(day)}</p>
     </div>
   `
+}
+
+function Swatch({ of: colour }: { readonly of: string }): VNode {
+  return html`<span class="swatch" style=${{ background: `var(${colour})` }}></span>`
 }
 
 /** The usage of a day as a sentence. */

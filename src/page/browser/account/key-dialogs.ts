@@ -34,7 +34,7 @@ export function Rotation({ of: key, onClose }: KeyDialogProps): VNode {
     void run()
   }
   return html`
-    <${Dialog} title="Rotate this key" class="key-dialog" onClose=${onClose}>
+    <${Dialog} title="Rotate this key" class="key-dialog" width="36rem" onClose=${onClose}>
       <form onSubmit=${submit}>
         <p>A new key takes the place of <${Named} of=${key} />: the same name, scopes, limits, models and end. Both work during the overlap, so that programs can be given the new one.</p>
         ${isOwn(key) && html`<p>You are signed in with this key. The page goes on with the new one.</p>`}
@@ -42,7 +42,7 @@ export function Rotation({ of: key, onClose }: KeyDialogProps): VNode {
         <div class="row overlap">
           <input id="overlap" type="number" min="0" max=${Math.floor(maxOverlapSeconds / Number(unit.value))} step="1" required value=${count.value} onInput=${(event: Event) => (count.value = textIn(event))} aria-describedby="overlap-help" />
           <label class="unseen" for="overlap-unit">Unit</label>
-          <select id="overlap-unit" value=${unit.value} onChange=${(event: Event) => (unit.value = textIn(event))}>
+          <select class="short" id="overlap-unit" value=${unit.value} onChange=${(event: Event) => (unit.value = textIn(event))}>
             ${units.map(([name, seconds]) => html`<option key=${name} value=${seconds}>${name}</option>`)}
           </select>
         </div>
@@ -65,7 +65,7 @@ export function Revocation({ of: key, onClose }: KeyDialogProps): VNode {
     sayDone(`The key ${key.prefix}… is revoked.`)
   }
   return html`
-    <${Question} title="Revoke this key?" verb="Revoke" class="key-dialog" work=${revoke} onDone=${onClose} onClose=${onClose}>
+    <${Question} title="Revoke this key?" verb="Revoke" class="key-dialog" width="36rem" work=${revoke} onDone=${onClose} onClose=${onClose}>
       <p><${Named} of=${key} /> stops working at once, for good: programs that use it are refused, and replies that are still being written with it end.</p>
       ${isOwn(key) && html`<p><strong>You are signed in with this key:</strong> you are signed out then, and need another one to come back.</p>`}
     <//>

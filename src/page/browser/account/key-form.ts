@@ -43,7 +43,7 @@ export function KeyForm({ onClose }: { readonly onClose: () => void }): VNode {
   }, [failure.value])
   const { value: fault } = failure
   return html`
-    <${Dialog} title="Make a key" class="key-dialog" onClose=${onClose}>
+    <${Dialog} title="Make a key" class="key-dialog" width="36rem" onClose=${onClose}>
       <form ref=${form} onSubmit=${send}>
         <label for="key-name">Name <span class="faint">(optional)</span></label>
         <input id="key-name" name="name" dir="auto" autocomplete="off" ...${faultOf(fault, 'name')} />

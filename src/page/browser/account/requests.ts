@@ -40,7 +40,16 @@ export function View(): VNode {
   `
 }
 
-const columns = ['Came', 'Model', 'Character', 'Tokens', 'First token', 'Whole time', 'State']
+/** The titles of the columns, with their widths on a wide screen. Columns without a width share the rest. */
+const columns = [
+  ['Came', '13rem'],
+  ['Model'],
+  ['Character'],
+  ['Tokens', '9rem'],
+  ['First token', '7rem'],
+  ['Whole time', '7rem'],
+  ['State', '11rem'],
+]
 
 /** A table of requests. On a narrow screen each row looks like a card. With the ARIA roles, screen readers still read a table. */
 export function RequestTable({ pages }: { readonly pages: readonly (readonly LedgerRecord[])[] }): VNode {
@@ -48,7 +57,7 @@ export function RequestTable({ pages }: { readonly pages: readonly (readonly Led
     <table class="request-table" role="table">
       <caption class="faint">Chat requests, the newest first</caption>
       <thead role="rowgroup">
-        <tr role="row">${columns.map((title) => html`<th key=${title} scope="col" role="columnheader">${title}</th>`)}</tr>
+        <tr role="row">${columns.map(([title, inlineSize]) => html`<th key=${title} style=${{ inlineSize }} scope="col" role="columnheader">${title}</th>`)}</tr>
       </thead>
       ${pages.map((rows, page) => html`<${Page} key=${page} rows=${rows} />`)}
     </table>

@@ -205,11 +205,14 @@ function GroupName({ line, by }: { readonly line: UsageLine; readonly by: Groupi
 
 /** The bar for the tokens of a group. It is hidden from screen readers, since the table has the figures. */
 function TokenBar({ line, max }: { readonly line: UsageLine; readonly max: number }): VNode {
-  const widthOf = (part: number) => ({ inlineSize: `${(part / max) * 100}%` })
+  const look = (part: number, colour: string) => ({
+    inlineSize: `${(part / max) * 100}%`,
+    background: `var(${colour})`,
+  })
   return html`
     <span class="token-bar" aria-hidden="true">
-      <span class="prompt" style=${widthOf(line.prompt_tokens)}></span>
-      <span class="completion" style=${widthOf(line.completion_tokens)}></span>
+      <span style=${look(line.prompt_tokens, '--plot-prompt')}></span>
+      <span style=${look(line.completion_tokens, '--plot-completion')}></span>
     </span>
   `
 }

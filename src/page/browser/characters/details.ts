@@ -95,7 +95,7 @@ function DeleteDialog({ name, onClose }: { readonly name: string; readonly onClo
     await refresh(name).catch(sayFailure)
   }
   return html`
-    <${Question} title=${`Delete “${clip(name, 60)}”?`} verb="Delete" class="small" work=${remove} onDone=${onClose} onClose=${onClose}>
+    <${Question} title=${`Delete “${clip(name, 60)}”?`} verb="Delete" width="28rem" work=${remove} onDone=${onClose} onClose=${onClose}>
       <p>It goes with all its versions, for every key of your account. Export it first if you have no copy.</p>
     <//>
   `

@@ -37,7 +37,7 @@ export function Export({ name }: { readonly name: string }): VNode {
   }
   return html`
     <span class="export" role="group" aria-label="Export">
-      <select aria-label="Format" value=${format.value} onChange=${choose}>
+      <select class="short" aria-label="Format" value=${format.value} onChange=${choose}>
         ${Object.entries(formats).map(([key, { title }]) => html`<option key=${key} value=${key}>${title}</option>`)}
       </select>
       <button type="button" disabled=${isBusy.value} onClick=${run}>${isBusy.value ? 'Exporting …' : 'Export'}</button>

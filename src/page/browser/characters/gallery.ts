@@ -51,7 +51,7 @@ function SearchForm(): VNode {
   return html`
     <form class="search" role="search" onSubmit=${(event: Event) => event.preventDefault()}>
       <input type="search" aria-label="Search characters" placeholder="Name, tag or creator" value=${search.value} onInput=${(event: Event) => (search.value = textIn(event))} />
-      <select aria-label="Whose characters" value=${origin.value} onChange=${(event: Event) => (origin.value = textIn(event))}>
+      <select class="short" aria-label="Whose characters" value=${origin.value} onChange=${(event: Event) => (origin.value = textIn(event))}>
         <option value="all">All</option>
         <option value="account">Yours</option>
         <option value="folder">The operator’s</option>

@@ -23,7 +23,7 @@ const models = new LatestRequest<readonly ListedModel[]>()
 export function SettingsDialog({ talk, onClose }: { readonly talk: Talk; readonly onClose: () => void }): VNode {
   useEffect(() => void loadModels(), [])
   return html`
-    <${Dialog} title="Settings" class="chat-settings" onClose=${onClose}>
+    <${Dialog} title="Settings" class="chat-settings" width="34rem" onClose=${onClose}>
       <div class="fields">
         <${ModelField} />
         <${TemperatureField} />

@@ -20,7 +20,7 @@ export interface DetailsProps {
 export function Details({ plant, mayDelete, onDelete, onTag, onClose }: DetailsProps): VNode {
   const { name, tag, id } = plant
   return html`
-    <${Dialog} title="Plant" class="plant" onClose=${onClose}>
+    <${Dialog} title="Plant" class="plant" width="32rem" onClose=${onClose}>
       <dl>
         <dt>Name</dt><dd dir="auto">${name}</dd>
         <dt>Tag</dt><dd>${tag === undefined ? html`<span class="faint">none</span>` : html`<button type="button" class="tag one-line" dir="auto" onClick=${() => onTag(tag)}>${tag}</button>`}</dd>
@@ -44,7 +44,7 @@ export function Deletion({ plant, onDone, onClose }: DeletionProps): VNode {
     if (plant.id !== undefined) said.value = await deletePlant(plant.id, plant.name)
   }
   return html`
-    <${Question} title="Delete this plant?" verb="Delete" class="plant" work=${remove} onDone=${onDone} onClose=${onClose}>
+    <${Question} title="Delete this plant?" verb="Delete" class="plant" width="32rem" work=${remove} onDone=${onDone} onClose=${onClose}>
       <p><bdi class="long">${name(plant)}</bdi> is gone for good then: there is no way to bring it back.</p>
     <//>
   `

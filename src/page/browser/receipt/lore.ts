@@ -46,10 +46,10 @@ export function LoreTable({ lore }: { readonly lore: readonly Lore[] }): VNode {
 function Row({ lore }: { readonly lore: Lore }): VNode {
   const { entry, book, fired, tokens, dropped } = lore
   return html`
-    <tr class=${fired ? 'fired' : 'left-out'}>
+    <tr>
       <th scope="row"><bdi>${clip(entry) || 'without a name'}</bdi><br /><small class="faint"><bdi>${clip(book) || 'lorebook without a name'}</bdi></small></th>
       <td>
-        <div><span class="mark" aria-hidden="true">${fired ? '✓' : '✗'}</span> ${fired ? 'In the prompt' : html`Left out: ${ownValue(reasons, dropped ?? '') ?? clip(dropped ?? 'no reason is known')}`}</div>
+        <div><span class=${fired ? 'good' : 'fault'} aria-hidden="true">${fired ? '✓' : '✗'}</span> ${fired ? 'In the prompt' : html`Left out: ${ownValue(reasons, dropped ?? '') ?? clip(dropped ?? 'no reason is known')}`}</div>
         <${Keys} lore=${lore} />
       </td>
       <td class="number">${formatNumber(tokens)}</td>

@@ -8,10 +8,12 @@ export interface DialogProps {
   readonly onClose: () => void
   readonly children?: ComponentChildren
   readonly class?: string
+  /** The width on a wide screen, such as `28rem`. */
+  readonly width?: string
 }
 
 /** A modal dialog. The browser keeps the focus inside, closes the dialog with Escape, and then restores the focus. */
-export function Dialog({ title, onClose, children, class: name = '' }: DialogProps): VNode {
+export function Dialog({ title, onClose, children, class: name = '', width }: DialogProps): VNode {
   const dialog = useRef<HTMLDialogElement>(null)
   useLayoutEffect(() => {
     const { current } = dialog
@@ -20,7 +22,7 @@ export function Dialog({ title, onClose, children, class: name = '' }: DialogPro
     return () => current?.close()
   }, [])
   return html`
-    <dialog ref=${dialog} class=${name} aria-label=${title} onClose=${() => dialog.current && onClose()}>
+    <dialog ref=${dialog} class=${name} style=${width && { '--width': width }} aria-label=${title} onClose=${() => dialog.current && onClose()}>
       <header>
         <h2>${title}</h2>
         <button type="button" class="quiet" aria-label="Close" onClick=${() => dialog.current?.close()}>✕</button>

@@ -41,14 +41,15 @@ export interface QuestionProps {
   readonly onDone: () => void
   readonly onClose: () => void
   readonly class?: string
+  readonly width: string
   readonly children?: ComponentChildren
 }
 
 /** A dialog that asks for confirmation. A failure of the work stays in the dialog. */
-export function Question({ title, verb, work, onDone, onClose, class: name, children }: QuestionProps): VNode {
+export function Question({ title, verb, work, onDone, onClose, class: name, width, children }: QuestionProps): VNode {
   const { run, isRunning, failure } = useWork(work, onDone)
   return html`
-    <${Dialog} title=${title} class=${name} onClose=${onClose}>
+    <${Dialog} title=${title} class=${name} width=${width} onClose=${onClose}>
       ${children}
       ${failure.value && html`<p class="fault" role="alert">${failure.value.message}</p>`}
       <p class="row">
