@@ -65,17 +65,26 @@ describe('limits', () => {
     await page.getByRole('button', { name: 'Reload' }).click()
     await page.getByText('8 of 10').waitFor()
   })
+})
 
-  it('are replaced by the reason when they could not be loaded, and are loaded by “Reload”', async () => {
+describe('a part of the account', () => {
+  it.each([
+    ['Limits', 'limits', 'This key', 'Keys'],
+    ['Keys', 'keys', '1 key', 'Limits'],
+    ['Usage', 'usage?*', 'No chat request has ended in this time', 'Limits'],
+    ['Requests', 'requests?*', 'This account has no chat request yet.', 'Limits'],
+    ['Audit trail', 'audit?*', '2 changes shown', 'Limits'],
+  ])('is loaded again after a failure: %s', async (title, path, shown, other) => {
     const service = await serviceForThisTest()
-    const page = await pageBrowser.openPage(service, { at, expected: [/ERR_FAILED/] })
-    await page.getByRole('article').first().waitFor()
-    await page.route('**/limits', (route) => route.abort())
-    await page.getByRole('link', { name: 'Limits' }).click()
-    expect(await page.getByRole('alert').textContent()).toContain('The service does not answer.')
-    await page.unroute('**/limits')
-    await page.getByRole('button', { name: 'Reload' }).click()
-    await page.getByRole('meter').first().waitFor()
+    const page = await pageBrowser.openPage(service, { at: '#/account', expected: [/ERR_FAILED/] })
+    await page.getByRole('link', { name: other }).click()
+    await page.route(`**/${path}`, (route) => route.abort())
+    await page.getByRole('link', { name: title }).click()
+    await page.getByRole('alert').getByText('The service does not answer.').waitFor()
+    await page.unrouteAll()
+    await page.getByRole('button', { name: 'Try again' }).click()
+    await page.getByText(shown).waitFor()
+    expect(await page.getByRole('alert').count()).toBe(0)
   })
 })
 

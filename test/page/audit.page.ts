@@ -197,17 +197,6 @@ describe('the audit trail', () => {
     await other.getByRole('navigation', { name: 'Parts of the account' }).waitFor()
     expect(await other.getByRole('link', { name: 'Audit trail' }).count()).toBe(0)
   })
-
-  it('can be loaded again after a failure', async () => {
-    const service = await serviceForThisTest()
-    const page = await pageBrowser.openPage(service, { at: '#/account/usage', expected: [/ERR_FAILED/] })
-    await page.route('**/audit?*', (route) => route.abort())
-    await page.getByRole('link', { name: 'Audit trail' }).click()
-    await page.getByRole('alert').getByText('The service does not answer.').waitFor()
-    await page.unrouteAll()
-    await page.getByRole('button', { name: 'Try again' }).click()
-    await page.getByText('2 changes shown').waitFor()
-  })
 })
 
 describe('names and facts', () => {

@@ -175,21 +175,6 @@ describe('the requests of an account', () => {
     await page.keyboard.press('Enter')
     await page.getByText('No request matches.').waitFor()
   })
-
-  it('can be loaded again after a failure', async () => {
-    const page = await pageBrowser.openPage(await serviceWith({ model: 'one' }), {
-      at: '#/account/usage',
-      expected: [/ERR_FAILED/],
-    })
-    await page.route('**/requests?*', (route) => route.abort())
-    await page.getByRole('link', { name: 'Requests' }).click()
-    await page.getByRole('alert').getByText('The service does not answer.').waitFor()
-    await page.unrouteAll()
-    await page.getByRole('button', { name: 'Try again' }).click()
-    await row(page, 'one').waitFor()
-    await page.getByRole('button', { name: 'Reload' }).click()
-    await row(page, 'one').waitFor()
-  })
 })
 
 describe('the scope admin', () => {
