@@ -24,7 +24,7 @@ export function RequestDetails({ id }: { readonly id: string }): VNode {
   const row = listed(id) ?? (answer?.id === id ? answer : undefined)
   const { isWaiting } = asked
   return html`
-    <${Dialog} title="Request" class="request-details" onClose=${() => goTo('account', 'requests')}>
+    <${Dialog} title="Request" class="account-part" onClose=${() => goTo('account', 'requests')}>
       <p><code>${shown(id)}</code> <button type="button" onClick=${() => copy(id, 'The id of the request')}>Copy the id</button></p>
       <${Fault} of=${asked} within="dialog" again=${load} />
       ${!row && isWaiting.value && html`<p role="status">Loading …</p>`}

@@ -14,7 +14,7 @@ const kinds = [
 /** The parts of a card that the service ignores, refuses or never uses. */
 export function Findings({ of: found }: { readonly of: Found }): VNode {
   const shown = kinds.filter(({ field }) => (found[field] ?? []).length > 0)
-  if (shown.length === 0) return html`<p class="good"><span aria-hidden="true">✓</span> All of the card is used.</p>`
+  if (shown.length === 0) return html`<p class="success"><span aria-hidden="true">✓</span> All of the card is used.</p>`
   return html`
     <div class="findings">
       ${shown.map(

@@ -172,7 +172,7 @@ function Decision({ item, summary }: { readonly item: Import; readonly summary: 
 function Imported({ name }: { readonly name: string }): VNode {
   return html`
     <div class="row" role="status">
-      <span class="good"><span aria-hidden="true">✓</span> Imported</span>
+      <span class="success"><span aria-hidden="true">✓</span> Imported</span>
       <a class="button" href=${addressOf('characters', name)}>Look at it</a>
       ${
         may('chat') &&

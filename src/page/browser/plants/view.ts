@@ -24,7 +24,7 @@ export function View(): VNode {
     <div class="plants-view column">
       <h1>Plants</h1>
       ${may('plants:write') && html`<${AddForm} />`}
-      <p class="said good" role="status" dir="auto">${said.value}</p>
+      <p class="said success" role="status" dir="auto">${said.value}</p>
       ${mayRead ? html`<${Filters} /><${Standing} /><${List} />` : html`<p class="help">This key adds plants, and may not list them: it lacks the scope plants:read.</p>`}
       <${Opened} />
     </div>

@@ -49,7 +49,7 @@ function Row({ lore }: { readonly lore: Lore }): VNode {
     <tr>
       <th scope="row"><bdi>${clip(entry) || 'without a name'}</bdi><br /><small class="faint"><bdi>${clip(book) || 'lorebook without a name'}</bdi></small></th>
       <td>
-        <div><span class=${fired ? 'good' : 'fault'} aria-hidden="true">${fired ? '✓' : '✗'}</span> ${fired ? 'In the prompt' : html`Left out: ${ownValue(reasons, dropped ?? '') ?? clip(dropped ?? 'no reason is known')}`}</div>
+        <div><span class=${fired ? 'success' : 'fault'} aria-hidden="true">${fired ? '✓' : '✗'}</span> ${fired ? 'In the prompt' : html`Left out: ${ownValue(reasons, dropped ?? '') ?? clip(dropped ?? 'no reason is known')}`}</div>
         <${Keys} lore=${lore} />
       </td>
       <td class="number">${formatNumber(tokens)}</td>
