@@ -7,8 +7,7 @@ import { sayDone } from '../ui/notices.ts'
 import { Question, useWork } from '../ui/work.ts'
 import { isOwn, type Key, revokeKey, rotateKey } from './key-list.ts'
 
-/** The key of a dialog. */
-export interface KeyDialogProps {
+interface KeyDialogProps {
   readonly of: Key
   readonly onClose: () => void
 }

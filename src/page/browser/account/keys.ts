@@ -70,7 +70,7 @@ function Card({ of: key }: { readonly of: Key }): VNode {
       <h3 id=${id}>${name === null ? html`<span class="faint">No name</span>` : html`<span dir="auto">${name}</span>`} <code>${prefix}…</code>
         ${isOwn(key) && html` <span class="tag own">you are signed in with it</span>`}</h3>
       <p class="scopes">${scopes.map((scope) => html`<span key=${scope} class="tag">${scope}</span> `)}</p>
-      <dl>
+      <dl class="pairs">
         <div><dt>Made</dt><dd>${formatMoment(created)}</dd></div>
         <div><dt>Last used</dt><dd>${lastUsed === null ? 'never' : formatMoment(lastUsed)}</dd></div>
         <div><dt>Ends</dt><dd>${expires === null ? 'never' : formatMoment(expires)}</dd></div>

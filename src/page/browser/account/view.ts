@@ -4,10 +4,8 @@ import { addressOf, place } from '../base/route.ts'
 import { may } from '../base/session.ts'
 import { Loaded, type LoadedView } from '../ui/loaded-view.ts'
 
-/** A part of the account's view, the title of its link, and the condition under which it is shown. */
+/** A part of the account's view, the title of its link, and the condition under which it is shown. Its name is in the address. */
 interface Part extends LoadedView {
-  /** The name of the part in the address. */
-  readonly path: string
   readonly title: string
   readonly isFor: () => boolean
 }
@@ -16,36 +14,31 @@ const mayKeys = () => may('keys') || may('admin')
 
 const parts: readonly Part[] = [
   {
-    name: 'account/limits',
-    path: 'limits',
+    name: 'limits',
     title: 'Limits',
     isFor: () => true,
     load: () => import('./limits.ts'),
   },
   {
-    name: 'account/keys',
-    path: 'keys',
+    name: 'keys',
     title: 'Keys',
     isFor: mayKeys,
     load: () => import('./keys.ts'),
   },
   {
-    name: 'account/usage',
-    path: 'usage',
+    name: 'usage',
     title: 'Usage',
     isFor: () => may('chat') || mayKeys(),
     load: () => import('./usage.ts'),
   },
   {
-    name: 'account/requests',
-    path: 'requests',
+    name: 'requests',
     title: 'Requests',
     isFor: () => may('chat') || mayKeys(),
     load: () => import('./requests.ts'),
   },
   {
-    name: 'account/audit',
-    path: 'audit',
+    name: 'audit',
     title: 'Audit trail',
     isFor: mayKeys,
     load: () => import('./audit.ts'),
@@ -55,14 +48,14 @@ const parts: readonly Part[] = [
 /** The account of the key, in parts with their own addresses. */
 export function View(): VNode {
   const shown = parts.filter(({ isFor }) => isFor())
-  const current = shown.find(({ path }) => path === place.value[1]) ?? shown[0]
+  const current = shown.find(({ name }) => name === place.value[1]) ?? shown[0]
   return html`
     <div class="account-view">
       <h1>Account</h1>
       <nav class="row parts" aria-label="Parts of the account">
         ${shown.map(
-          ({ path, title }) =>
-            html`<a href=${addressOf('account', path)} aria-current=${path === current?.path ? 'page' : undefined}>${title}</a>`,
+          ({ name, title }) =>
+            html`<a href=${addressOf('account', name)} aria-current=${name === current?.name ? 'page' : undefined}>${title}</a>`,
         )}
       </nav>
       ${current && html`<${Loaded} key=${current.name} view=${current} />`}

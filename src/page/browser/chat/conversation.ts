@@ -111,8 +111,7 @@ function Foot({ talk }: { readonly talk: Talk }): VNode {
   `
 }
 
-/** The conversation of the model. */
-export interface AnsweringModelProps {
+interface AnsweringModelProps {
   readonly talk: Talk
   /** Whether the settings are open. Then the shown model stays, because each typed letter of an id would be a request. */
   readonly isChanging: boolean

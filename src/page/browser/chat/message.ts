@@ -12,8 +12,7 @@ import { settings } from './settings.ts'
 import type { Talk } from './talk.ts'
 import { deleteLast } from './talks.ts'
 
-/** The message to show. */
-export interface MessageProps extends Omit<ActionsProps, 'onLeaf'> {
+interface MessageProps extends Omit<ActionsProps, 'onLeaf'> {
   /** The position of the message, for screen readers. */
   readonly label: string
 }
@@ -69,8 +68,7 @@ function leaf(talk: Talk, message: Message, by: -1 | 1): void {
   else talk.messages.value = withMessage(talk.messages.value, message.id, () => next)
 }
 
-/** The message of the actions, and their handlers. */
-export interface ActionsProps {
+interface ActionsProps {
   readonly talk: Talk
   readonly message: Message
   readonly isLast: boolean

@@ -7,8 +7,7 @@ import { Question } from '../ui/work.ts'
 import { remove, said } from './list.ts'
 import { type Plant, quoted } from './plant.ts'
 
-/** The plant of a dialog, and its handlers. */
-export interface DetailsProps {
+interface DetailsProps {
   readonly plant: Plant
   readonly mayDelete: boolean
   readonly onDelete: () => void
@@ -21,7 +20,7 @@ export function Details({ plant, mayDelete, onDelete, onTag, onClose }: DetailsP
   const { name, tag, id } = plant
   return html`
     <${Dialog} title="Plant" class="plant" width="32rem" onClose=${onClose}>
-      <dl>
+      <dl class="pairs">
         <dt>Name</dt><dd dir="auto">${name}</dd>
         <dt>Tag</dt><dd>${tag === undefined ? html`<span class="faint">none</span>` : html`<button type="button" class="tag one-line" dir="auto" onClick=${() => onTag(tag)}>${tag}</button>`}</dd>
         <dt>${id === undefined ? 'Shared' : 'Id'}</dt><dd>${id === undefined ? 'It belongs to another account, which lets yours read it.' : id}</dd>
@@ -31,8 +30,7 @@ export function Details({ plant, mayDelete, onDelete, onTag, onClose }: DetailsP
   `
 }
 
-/** The plant to delete, and the handlers of the dialog. */
-export interface DeletionProps {
+interface DeletionProps {
   readonly plant: Plant
   readonly onDone: () => void
   readonly onClose: () => void

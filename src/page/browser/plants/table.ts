@@ -6,8 +6,7 @@ import { ownValue } from '../base/own-value.ts'
 import { type RowWindow, rowsInSight, useRowWindow } from '../ui/virtual-list.ts'
 import type { Plant } from './plant.ts'
 
-/** The plants of a table, and its handlers. */
-export interface TableProps {
+interface TableProps {
   readonly plants: readonly Plant[]
   /** Whether the list has further pages. */
   readonly hasMore: boolean

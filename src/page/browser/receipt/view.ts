@@ -12,8 +12,7 @@ import { Messages } from './messages.ts'
 import { type ChatBody, knownDifferences, type MadePrompt, makePrompt, type Prompt } from './prompt.ts'
 import { Sections } from './sections.ts'
 
-/** The request of a receipt. */
-export interface ReceiptProps {
+interface ReceiptProps {
   /** The body for `/chat/completions`. If this property becomes another object, the prompt is loaded again. */
   readonly request: ChatBody
   /** The `x-request-id` of the reply. Null if there is no successful reply. Missing if the request was not sent. */
@@ -127,7 +126,7 @@ function Record({ loading }: { readonly loading: Loading<LedgerRecord | undefine
       ${failure?.status === 404 && html`<p>The ledger has nothing of this request any more. ${look}</p>`}
       ${failure?.status !== 404 && !record && html`<${Waiting} loading=${loading} what="the ledger’s record" />`}
       ${record?.state === 'running' && html`<p>${look}</p>`}
-      ${record && html`<${RequestFacts} record=${record} /><p><code>${clip(record.id)}</code></p>`}
+      ${record && html`<${RequestFacts} record=${record} /><p class="faint">Request <code>${clip(record.id)}</code></p>`}
     </section>
   `
 }

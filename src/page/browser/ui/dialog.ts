@@ -2,8 +2,7 @@ import { html } from 'htm/preact'
 import type { ComponentChildren, VNode } from 'preact'
 import { useLayoutEffect, useRef } from 'preact/hooks'
 
-/** The title and the content of a dialog. */
-export interface DialogProps {
+interface DialogProps {
   readonly title: string
   readonly onClose: () => void
   readonly children?: ComponentChildren

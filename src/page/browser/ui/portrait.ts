@@ -5,8 +5,7 @@ import { useEffect } from 'preact/hooks'
 import { ask } from '../base/api.ts'
 import { characterPath } from '../base/characters.ts'
 
-/** The character of a portrait. */
-export interface PortraitProps {
+interface PortraitProps {
   readonly name: string
   readonly digest: string
   readonly hasPicture: boolean

@@ -89,8 +89,7 @@ export function wordsOfState(state: string): StateWords {
   return ownValue(known, state) ?? { kind: 'cut', title: state, meaning: '' }
 }
 
-/** The fields of a record. */
-export interface RequestFactsProps {
+interface RequestFactsProps {
   readonly record: LedgerRecord
   /** The key, if more is known of it than its prefix. */
   readonly keyName?: ComponentChildren

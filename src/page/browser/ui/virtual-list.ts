@@ -3,8 +3,7 @@ import { html } from 'htm/preact'
 import type { RefObject, VNode } from 'preact'
 import { useEffect, useRef } from 'preact/hooks'
 
-/** A list of rows of the same height. */
-export interface VirtualListProps<T> {
+interface VirtualListProps<T> {
   readonly items: readonly T[]
   readonly keyOf: (item: T) => string | number
   /** In pixels. */

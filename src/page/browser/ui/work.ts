@@ -32,8 +32,7 @@ export function useWork(work: () => Promise<void>, onDone: () => void): Work {
   return { run, isRunning, failure }
 }
 
-/** A question before work that cannot be undone. */
-export interface QuestionProps {
+interface QuestionProps {
   readonly title: string
   /** The text of the button that begins the work. */
   readonly verb: string
