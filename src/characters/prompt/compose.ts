@@ -90,8 +90,9 @@ function composeForCharacter(request: CompositionRequest, name: string, means: M
 
   const parts = { lore: lore.kept, examples: examplesOf(texts, context), conversation }
   const assemble = (kept: PromptParts) => assembled(texts, context, ownSystem, kept)
-  const fitting = fittingParts(parts, request, countTokens, (kept) => assemble(kept).messages)
-  const { messages: composed, sections } = assemble(fitting)
+  const whole = assemble(parts)
+  const fitting = fittingParts(parts, whole.messages, request, countTokens, (kept) => assemble(kept).messages)
+  const { messages: composed, sections } = fitting === parts ? whole : assemble(fitting)
   const isWanted = request.wantsParts === true
   return {
     messages: composed,
@@ -103,15 +104,20 @@ function composeForCharacter(request: CompositionRequest, name: string, means: M
   }
 }
 
-/** The parts that fit the model's context. If the size of the context is not known, everything is sent. */
+/**
+ * The parts that fit the model's context. If the size of the context is not known, everything is sent.
+ * @param whole the messages of all parts
+ */
 function fittingParts(
   parts: PromptParts,
+  whole: readonly Message[],
   request: CompositionRequest,
   countTokens: CountTokens | undefined,
   assemble: FitRequest['assemble'],
 ): PromptParts {
-  const { contextWindow } = request
-  return contextWindow === undefined ? parts : fitToContext(parts, { ...request, contextWindow, countTokens, assemble })
+  const { contextWindow, replyTokens, overflow, texts } = request
+  if (contextWindow === undefined) return parts
+  return fitToContext(parts, whole, { contextWindow, replyTokens, overflow, texts, countTokens, assemble })
 }
 
 /** The prompt without a character: the request's messages. */
@@ -122,8 +128,8 @@ function composeWithoutCharacter(request: CompositionRequest, { countTokens }: M
   const leading = first === -1 ? messages : messages.slice(0, first)
   const parts = { lore: [], examples: [], conversation: first === -1 ? [] : messages.slice(first) }
   const assemble = ({ conversation }: PromptParts) => [...leading, ...conversation]
-  const fitting = fittingParts(parts, request, countTokens, assemble)
-  const sent = [...leading, ...fitting.conversation]
+  const fitting = fittingParts(parts, messages, request, countTokens, assemble)
+  const sent = fitting === parts ? messages : assemble(fitting)
   return {
     messages: sent,
     sections: [{ section: 'conversation', messages: sent }],

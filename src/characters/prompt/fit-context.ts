@@ -28,16 +28,18 @@ export interface FitRequest extends Pick<CompositionRequest, 'replyTokens' | 'ov
 /**
  * Drops parts until the prompt fits the context: first lore with `@@ignore_on_max_context`, then the examples in reverse order,
  * then other lore, and last the oldest messages if `overflow` allows that. The character's definition is never cut.
+ * @param whole the messages of all parts
+ * @returns the same object if nothing is dropped
  * @throws ApiError 400 `context_length_exceeded` if the rest does not fit
  * @throws TokenCounterNeeded if tokens must be counted and there is no counter
  */
 export function fitToContext(
   parts: PromptParts,
+  whole: readonly Message[],
   { contextWindow, replyTokens = 0, overflow, countTokens, assemble, texts }: FitRequest,
 ): PromptParts {
   const tooLong = (tokens: string) => contextExceeded(tokens, replyTokens, contextWindow, texts)
   const room = contextWindow - replyTokens
-  const whole = assemble(parts)
   // A token has at least one byte. So if the prompt has at most `room` bytes, it fits, and its tokens need not be counted.
   if (bytes.of(whole).reduce((sum, each) => sum + each, tokensPerReply) <= room) return parts
   if (!countTokens) throw new TokenCounterNeeded()
