@@ -26,7 +26,7 @@ export class SqliteCharacterStore extends DatabaseCharacterStore {
     this.#findCache = new VersionedCache(changes)
   }
 
-  override async find(account: number, name: string, match: NameMatch): Promise<StoredCharacter | undefined> {
+  override find(account: number, name: string, match: NameMatch): StoredCharacter | undefined {
     const question = `${match} ${account} ${name}`
     const known = this.#findCache.get(question)
     if (known !== undefined) return known ?? undefined

@@ -105,7 +105,11 @@ export abstract class DatabaseCharacterStore implements CharacterStore {
     return this.read(() => usageOf(account))
   }
 
-  find(account: number, name: string, match: NameMatch): Promise<StoredCharacter | undefined> {
+  find(
+    account: number,
+    name: string,
+    match: NameMatch,
+  ): StoredCharacter | undefined | Promise<StoredCharacter | undefined> {
     return this.read(() => this.findScript(account, name, match))
   }
 

@@ -73,7 +73,8 @@ export function createOpenAiModel(
       try {
         const answer = decompressed(await post(request, request.body.stream_options, signal))
         if (!isSuccess(answer.status)) throw await refusalIn(answer)
-        const reply = await readReply(answer, readOptions(request))
+        const read = readReply(answer, readOptions(request))
+        const reply = read instanceof Promise ? await read : read
         return request.isRewritten ? { completion: reply.completion } : reply
       } catch (error) {
         throw failureOf(error)

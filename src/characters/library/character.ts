@@ -126,7 +126,12 @@ export interface CharacterStore {
   put(account: number, character: NewCharacter, limits?: CharacterLimits, by?: Actor): Promise<boolean>
   /** The number of an account's characters, and the bytes of all their versions. */
   count(account: number): Promise<{ readonly characters: number; readonly bytes: number }>
-  find(account: number, name: string, match: NameMatch): Promise<StoredCharacter | undefined>
+  /** The current version of a character, without a promise if the answer is cached. */
+  find(
+    account: number,
+    name: string,
+    match: NameMatch,
+  ): StoredCharacter | undefined | Promise<StoredCharacter | undefined>
   /** The versions of the characters of this name whose digest begins with `digest`. */
   findVersions(account: number, name: string, match: NameMatch, digest: string): Promise<readonly StoredVersion[]>
   /** The number of bytes of a version's source; undefined for an unknown version. */

@@ -100,7 +100,8 @@ export async function findCharacter(
   const { name, digest } = parseCharacterName(text)
   if (digest === null) return undefined
   for (const match of ['exact', 'any-case'] as const) {
-    const own = account === null ? [] : await findUploads(store, account, name, match, digest)
+    const finding = findUploads(store, account, name, match, digest)
+    const own = finding instanceof Promise ? await finding : finding
     // Without a pin, an upload hides the public cards.
     const others = digest === undefined && own.length > 0 ? [] : cards.find(name, match, digest)
     const [upload, card] = [own[0], others[0]]
@@ -113,16 +114,18 @@ export async function findCharacter(
 }
 
 /** @param digest the beginning of the digest of a version; undefined for the current version */
-async function findUploads(
+function findUploads(
   store: CharacterStore,
-  account: number,
+  account: number | null,
   name: string,
   match: NameMatch,
   digest: string | undefined,
-): Promise<readonly StoredVersion[]> {
-  if (digest !== undefined) return await store.findVersions(account, name, match, digest)
-  const found = await store.find(account, name, match)
-  return found ? [found] : []
+): readonly StoredVersion[] | Promise<readonly StoredVersion[]> {
+  if (account === null) return []
+  if (digest !== undefined) return store.findVersions(account, name, match, digest)
+  const listed = (found: StoredVersion | undefined) => (found ? [found] : [])
+  const found = store.find(account, name, match)
+  return found instanceof Promise ? found.then(listed) : listed(found)
 }
 
 function ofAccount(store: CharacterStore, account: number, { name, digest }: StoredVersion): FoundCharacter {

@@ -45,7 +45,8 @@ export class AnswerReader {
   reply: ModelReply | undefined
   readonly #chunks: ChunkReader
   readonly #readAll: boolean
-  readonly #decoder = new TextDecoder()
+  /** Made when it is needed: most answers are JSON, or have events that pass unread. */
+  #decoder: TextDecoder | undefined
   readonly #forms = new EventForms()
   #form: 'unknown' | 'json' | 'events' = 'unknown'
   /** The pieces of a body that is JSON, or that has only blanks so far. */
@@ -113,7 +114,7 @@ export class AnswerReader {
     if (this.#form === 'json') return this.#readJson()
     const group = this.#parse(this.#rest ?? Buffer.alloc(0))
     if (group.isDone || group.failure) return group
-    const last = this.#feed(`${this.#decoder.decode()}\n\n`, true)
+    const last = this.#feed(`${this.#decoded()}\n\n`, true)
     return { ...last, events: [...group.events, ...last.events] }
   }
 
@@ -199,18 +200,22 @@ export class AnswerReader {
   /** Parses whole events with a parser of their own: nothing is left in it. */
   #parseAlone(bytes: Buffer): ParsedGroup {
     const texts: string[] = []
-    createParser({ onEvent: ({ data }) => texts.push(...separated(data)) }).feed(
-      this.#decoder.decode(bytes, { stream: true }),
-    )
+    createParser({ onEvent: ({ data }) => texts.push(...separated(data)) }).feed(this.#decoded(bytes))
     return this.#groupOf(texts)
   }
 
   #parse(bytes: Buffer): ParsedGroup {
     this.#rest = undefined
     this.#heldBytes += bytes.length
-    const group = this.#feed(this.#decoder.decode(bytes, { stream: true }))
+    const group = this.#feed(this.#decoded(bytes))
     if (this.#heldBytes <= maxAnswerBytes || group.failure) return group
     return { ...group, failure: tooLarge() }
+  }
+
+  /** Bytes as text, without a character that is cut off at their end; without bytes, the end of the text. */
+  #decoded(bytes?: Buffer): string {
+    this.#decoder ??= new TextDecoder()
+    return this.#decoder.decode(bytes, { stream: bytes !== undefined })
   }
 
   #feed(text: string, isEnd = false): ParsedGroup {

@@ -13,20 +13,6 @@ const errorsOfReusedConnections = new WeakSet<Error>()
 /** The most retries of one request: several idle connections may be closed, but the retries must end. */
 const maxReplacements = 5
 
-/**
- * Retries immediately if a reused direct connection turns out to be closed before the answer has begun. Upstreams may close idle
- * connections at any time, so a closed connection is no failure of the upstream.
- */
-async function retryOnClosedConnection<T>(ask: () => Promise<T>): Promise<T> {
-  for (let replaced = 0; ; replaced++) {
-    try {
-      return await ask()
-    } catch (error) {
-      if (replaced === maxReplacements || !wasReusedAndClosed(error)) throw error
-    }
-  }
-}
-
 function wasReusedAndClosed(error: unknown): boolean {
   if (!(error instanceof Error)) return false
   const isOfReused = closedCodes.has(field(error, 'code')) && errorsOfReusedConnections.has(error)
@@ -34,7 +20,7 @@ function wasReusedAndClosed(error: unknown): boolean {
   return isOfReused || wasReusedAndClosed(error.cause)
 }
 
-/** Loads a function that opens connections whose errors `retryOnClosedConnection` recognizes. */
+/** Loads a function that opens connections whose errors `sendTo` recognizes. */
 export const loadPool = async () =>
   (await import('./pool.ts')).poolOpener((error) => void errorsOfReusedConnections.add(error))
 
@@ -52,13 +38,25 @@ export function sendTo(
   clock = machineClock,
   onSent?: () => void,
 ): Promise<UpstreamResponse> {
-  return retryOnClosedConnection(
-    () =>
-      new Promise<UpstreamResponse>((resolve, reject) => {
+  return new Promise((resolve, reject) => {
+    let left = maxReplacements
+    const send = () => {
+      try {
         signal.throwIfAborted()
-        dispatcher.dispatch(request, new UpstreamResponse(signal, clock, resolve, reject, onSent))
-      }),
-  )
+        dispatcher.dispatch(request, new UpstreamResponse(signal, clock, resolve, failed, onSent))
+      } catch (error) {
+        reject(error)
+      }
+    }
+    const failed = (error: unknown) => {
+      // The pool tells only after this call that the connection was a reused one.
+      queueMicrotask(() => {
+        if (left-- > 0 && wasReusedAndClosed(error)) send()
+        else reject(error)
+      })
+    }
+    send()
+  })
 }
 
 /** The connections to one upstream. Redirects are not followed. */

@@ -56,13 +56,33 @@ export async function* readEvents(
   checkEnd(reader)
 }
 
-/** Reads an answer to its end, and returns it whole. @throws ApiError as `readEvents` does; 502 for too long an answer */
-export async function readReply(
-  response: UpstreamAnswer,
-  { choices, secrets, openHeld }: ReadOptions,
-): Promise<ModelReply> {
+/**
+ * Reads an answer to its end, and returns it whole: without a promise if all of it has come already, as most answers do.
+ * @throws ApiError as `readEvents` does; 502 for too long an answer
+ */
+export function readReply(response: UpstreamAnswer, options: ReadOptions): ModelReply | Promise<ModelReply> {
+  const { choices, secrets } = options
   const reader = new AnswerReader(true, secrets, maxAnswerBytes)
   const events: ModelEvent[] = []
+  const bytes = response.takeWhole?.(smallAnswerBytes)
+  if (!bytes) return readPieces(response, options, reader, events)
+  try {
+    for (const group of [reader.read(bytes), reader.end()]) {
+      events.push(...group.events)
+      checkFailure(group)
+    }
+  } catch (error) {
+    failUnlessFinished(error, reader, choices)
+  }
+  return replyFrom(reader, events, secrets)
+}
+
+async function readPieces(
+  response: UpstreamAnswer,
+  { choices, secrets, openHeld }: ReadOptions,
+  reader: AnswerReader,
+  events: ModelEvent[],
+): Promise<ModelReply> {
   using held = new HeldAnswer(openHeld)
   try {
     for await (const bytes of response) {
@@ -82,6 +102,11 @@ export async function readReply(
   } catch (error) {
     failUnlessFinished(error, reader, choices)
   }
+  return replyFrom(reader, events, secrets)
+}
+
+/** The reply of an answer that has ended: in its JSON, or in its events. */
+function replyFrom(reader: AnswerReader, events: readonly ModelEvent[], secrets: readonly string[]): ModelReply {
   checkEnd(reader)
   if (reader.reply) return reader.reply
   const chunks = events.flatMap((event) => ('chunk' in event ? event.chunk : []))

@@ -14,6 +14,8 @@ export interface UpstreamAnswer extends AsyncIterable<Buffer> {
   readonly headers: IncomingHttpHeaders
   /** Aborts the answer. */
   return(): Promise<unknown>
+  /** The whole body, if it has come already and nothing of it was read; undefined if it has not, or has more than `maxBytes`. */
+  takeWhole?(maxBytes: number): Buffer | undefined
   /** To be called when the reader needs no further bytes. The rest of the answer is read and dropped. */
   drain(): void
 }
@@ -92,7 +94,8 @@ export class UpstreamResponse implements Dispatcher.DispatchHandler, UpstreamAns
   onResponseError(_controller: Dispatcher.DispatchController, error: Error): void {
     this.#isEnded = true
     this.#failure = this.#signal.aborted ? this.#signal.reason : error
-    this.#reject(this.#failure)
+    // After the headers, the reader of the body gets the failure.
+    if (this.status === 0) this.#reject(this.#failure)
     this.#release()
   }
 
@@ -112,6 +115,10 @@ export class UpstreamResponse implements Dispatcher.DispatchHandler, UpstreamAns
       await this.#nextPiece()
     }
     return { done: false, value: this.#take() }
+  }
+
+  takeWhole(maxBytes: number): Buffer | undefined {
+    return this.#isEnded && this.#failure === undefined && this.#size <= maxBytes ? this.#take() : undefined
   }
 
   async return(): Promise<IteratorResult<Buffer, undefined>> {
