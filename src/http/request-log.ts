@@ -1,7 +1,7 @@
+import { randomUUID } from 'node:crypto'
 import type { IncomingMessage } from 'node:http'
 import type { FastifyInstance } from 'fastify'
 import { type Networks, readAddress } from '../networks.ts'
-import { PrefetchedRandomIds } from './prefetched-random-ids.ts'
 
 declare module 'fastify' {
   interface FastifyRequest {
@@ -30,13 +30,12 @@ export interface RequestObserver {
  */
 export type RequestEnded = (route: string, status: number, seconds: number, failure: string) => void
 
-/** Bytes of a request id. With so many bytes, the ids of all processes differ, and nobody can guess an id. */
-const idBytes = 16
-const randomIds = new PrefetchedRandomIds(idBytes)
-
-/** Makes a random request id, which is unique for all time. The log, the reply header and the ledger contain the same id. */
+/**
+ * Makes a random request id, which is unique for all time, and which nobody can guess. The log, the reply header and the ledger
+ * contain the same id.
+ */
 export function makeRequestId(): string {
-  return `req_${randomIds.next()}`
+  return `req_${randomUUID().replaceAll('-', '')}`
 }
 
 /**
