@@ -11,7 +11,7 @@ import { ChatError } from '../openai/completion.ts'
 import type { Work } from '../work/work.ts'
 import type { ExportFormat } from './cards/source.ts'
 import { type Character, type FoundCharacter, mayRead, unknownCharacter } from './library/character.ts'
-import { userNameOf } from './prompt/settings.ts'
+import { userNameOf } from './prompt/composition.ts'
 import { CharacterBody, CharacterFormat, CharacterList, CharacterPath, CharacterQuery, listBody } from './schemas.ts'
 import { type CharactersOptions, cardTypes, uploadRoutes } from './upload-routes.ts'
 

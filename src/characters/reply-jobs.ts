@@ -9,9 +9,8 @@ import { aboutCard, creatorNotes, hiddenFields, versionOf } from './cards/summar
 import type { Character, StoredCharacter } from './library/character.ts'
 import { emptyNotes } from './lore/lorebook.ts'
 import { maxExpandedLength, tooLarge } from './macros/macros.ts'
-import type { CompositionRequest } from './prompt/composition.ts'
+import type { CompositionRequest, Persona } from './prompt/composition.ts'
 import { shownGreetings } from './prompt/greetings.ts'
-import type { Persona } from './prompt/settings.ts'
 import { listBody } from './schemas.ts'
 
 /** A card's file for a download. */

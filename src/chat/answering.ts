@@ -1,7 +1,7 @@
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import { callerOf } from '../access/guard.ts'
 import { hasModelList } from '../access/model-lists.ts'
-import type { Persona } from '../characters/prompt/settings.ts'
+import type { Persona } from '../characters/prompt/composition.ts'
 import { ApiError, toApiError } from '../errors.ts'
 import { hasLargeBody } from '../http/json.ts'
 import { promptEstimate, replyEstimate } from '../limits/estimate.ts'
@@ -18,8 +18,7 @@ import type { OpenReplies } from './open-replies.ts'
 import type { ChatOptions } from './options.ts'
 import type { ReplyFormat } from './reply-format.ts'
 import type { RequestComposer } from './request-composer.ts'
-import { requestTextsOf } from './request-texts.ts'
-import { personaName, type ResolvedPersona, resolvePersona, resolveRequest } from './resolve-persona.ts'
+import { personaName, type ResolvedPersona, requestTextsOf, resolvePersona, resolveRequest } from './resolve-persona.ts'
 import { truncationOf, UsageWatch, usageOf } from './usage.ts'
 
 // The first request that needs one of these modules loads it, so the service starts faster.

@@ -1,7 +1,7 @@
 import { type CardTest, faultsOf, testsOf } from '../characters/cards/card-tests.ts'
 import type { SourcedCharacter } from '../characters/command-library.ts'
 import type { KeptBook } from '../characters/lore/kept-book.ts'
-import { defaultUserName, type Persona, promptSettings } from '../characters/prompt/settings.ts'
+import { defaultUserName, type Persona, promptSettings } from '../characters/prompt/composition.ts'
 import type { Config } from '../config.ts'
 import { toApiError } from '../errors.ts'
 import type { ModelRegistry } from '../models/registry.ts'

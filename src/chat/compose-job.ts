@@ -4,10 +4,10 @@ import {
   type Composition,
   type CompositionRequest,
   type CountTokens,
+  type PromptSettings,
   type RequestTexts,
   TokenCounterNeeded,
 } from '../characters/prompt/composition.ts'
-import type { PromptSettings } from '../characters/prompt/settings.ts'
 import type { Fields } from '../fields.ts'
 import { maxJsonDepth } from '../http/json.ts'
 import { readJson } from '../json.ts'

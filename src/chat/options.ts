@@ -1,7 +1,7 @@
 import type { FastifyRequest } from 'fastify'
 import type { Guard } from '../access/guard.ts'
 import type { CharacterLibrary } from '../characters/library/library.ts'
-import type { PromptSettings } from '../characters/prompt/settings.ts'
+import type { PromptSettings } from '../characters/prompt/composition.ts'
 import type { Clock } from '../clock.ts'
 import type { HeldBytes } from '../http/bytes-in-flight.ts'
 import type { Limiter } from '../limits/limiter.ts'

@@ -10,9 +10,8 @@ import { ChatError } from '../openai/completion.ts'
 import { CompletionRequest, chatNumbers } from '../openai/completion-request.ts'
 import type { OpenReplies } from './open-replies.ts'
 import type { ChatOptions } from './options.ts'
-import { PromptReceipt } from './receipt-schema.ts'
-import { requestTextsOf } from './request-texts.ts'
-import { personaName, resolvePersona, resolveRequest } from './resolve-persona.ts'
+import { PromptReceipt } from './receipt.ts'
+import { personaName, requestTextsOf, resolvePersona, resolveRequest } from './resolve-persona.ts'
 
 /** Registers `POST /chat/prompt`: the receipt of a prompt, for which no model is asked. */
 export function promptRoute(app: TypedInstance, options: ChatOptions, replies: OpenReplies): void {

@@ -1,8 +1,13 @@
 import { bufferOf } from '../bytes.ts'
 import type { KeptBook } from '../characters/lore/kept-book.ts'
 import { hasPatterns } from '../characters/lore/request-books.ts'
-import type { CompositionRequest, DroppedCounts, RequestTexts } from '../characters/prompt/composition.ts'
-import type { Persona, PromptSettings } from '../characters/prompt/settings.ts'
+import type {
+  CompositionRequest,
+  DroppedCounts,
+  Persona,
+  PromptSettings,
+  RequestTexts,
+} from '../characters/prompt/composition.ts'
 import { ignoredHeader } from '../http/ignored-params.ts'
 import { checkInput } from '../models/content-kinds.ts'
 import type { ComposedParts, ModelRequest, SentPrompt } from '../models/model.ts'

@@ -1,15 +1,16 @@
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import { callerOf } from '../access/guard.ts'
 import type { ModelUser } from '../access/model-lists.ts'
-import { type Character, foldName, parseCharacterName, pinnedName } from '../characters/library/character.ts'
-import { type Persona, userNameOf } from '../characters/prompt/settings.ts'
+import { type Character, foldName, mayRead, parseCharacterName, pinnedName } from '../characters/library/character.ts'
+import { type Persona, type RequestTexts, userNameOf } from '../characters/prompt/composition.ts'
 import { invalidField } from '../errors.ts'
+import { hasLoneSurrogates } from '../http/json.ts'
 import type { ModelRegistry } from '../models/registry.ts'
 import { checkModelParameters } from '../models/request-parameters.ts'
 import type { Route } from '../models/routing/route.ts'
 import { type CompletionRequest, ownFields } from '../openai/completion-request.ts'
 import { checkMessages } from '../openai/messages.ts'
-import { checkWellFormed } from '../text.ts'
+import { checkWellFormed, replaceLoneSurrogates } from '../text.ts'
 import type { ChatOptions } from './options.ts'
 
 /** The persona that a request asks for, with its character and its model. */
@@ -127,4 +128,39 @@ function checkModelValues(body: CompletionRequest, { candidates }: Route): void 
 /** The name of the persona, with the digest of its card if it has a card; null when no character is played. */
 export function personaName({ name, digest }: Persona): string | null {
   return name === null || digest === undefined ? name : pinnedName(name, digest)
+}
+
+const standardNote = { depth: 4, role: 'system' } as const
+
+/**
+ * The texts that a request brings for its prompt: a persona, an author's note, and lorebooks. First it replaces lone surrogates
+ * in all fields of the request, because no model may get a lone surrogate.
+ * @param body is changed if it contains lone surrogates
+ * @returns undefined for a request without such texts
+ */
+export function requestTextsOf(
+  request: FastifyRequest,
+  body: CompletionRequest,
+  { character }: ResolvedPersona,
+): RequestTexts | undefined {
+  if (hasLoneSurrogates(request)) replaceLoneSurrogates(body)
+  const { persona, author_note: note, lorebooks } = body
+  const isNoted = note != null && note.text.trim() !== ''
+  const isDescribed = persona != null && persona.trim() !== ''
+  if (!isDescribed && !isNoted && (lorebooks ?? []).length === 0) return undefined
+  const seesCard = !character || mayRead(callerOf(request), character)
+  return {
+    ...(isDescribed ? { persona } : {}),
+    ...(isNoted
+      ? {
+          authorNote: {
+            text: note.text,
+            depth: note.depth ?? standardNote.depth,
+            role: note.role ?? standardNote.role,
+          },
+        }
+      : {}),
+    ...(lorebooks ? { lorebooks } : {}),
+    seesCard,
+  }
 }

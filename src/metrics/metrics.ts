@@ -2,7 +2,7 @@ import type { RequestEnded, RequestObserver } from '../http/request-log.ts'
 import { Histogram, type Metric, type Sample, writeMetrics } from '../instruments.ts'
 import { failureName } from '../models/faults.ts'
 import type { WatchAttempt } from '../models/routing/attempt.ts'
-import type { Used } from '../usage/meter.ts'
+import type { Used } from '../usage/outcome.ts'
 
 /** The values of the label for methods. Any other method is `_OTHER`, as in OpenTelemetry's conventions. */
 const methods = new Set(['DELETE', 'GET', 'HEAD', 'OPTIONS', 'PATCH', 'POST', 'PUT'])

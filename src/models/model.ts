@@ -1,5 +1,4 @@
-import type { Composition } from '../characters/prompt/composition.ts'
-import type { Persona } from '../characters/prompt/settings.ts'
+import type { Composition, Persona } from '../characters/prompt/composition.ts'
 import type { HeldBytes } from '../http/bytes-in-flight.ts'
 import type { Chunk, Completion } from '../openai/completion.ts'
 import type { CompletionRequest, Message } from '../openai/completion-request.ts'

@@ -1,5 +1,5 @@
 import { invalidField } from '../errors.ts'
-import type { Fields } from '../fields.ts'
+import { type Fields, fieldsIn, isFields, listIn } from '../fields.ts'
 import { type ContentPart, type Message, partTypes } from './completion-request.ts'
 import { checkKind, isKnownKind, unknownKind } from './tools.ts'
 
@@ -143,4 +143,30 @@ function isOtherUrl(value: unknown): boolean {
   const beginning = value.slice(0, maxBeginning).replace(/[\s\p{Cc}]+/gu, '')
   if (beginning.length < maxScheme && value.length >= maxBeginning) return true
   return /^[a-z][a-z0-9+.-]{0,30}:/iu.test(beginning) && !isPlainUrl(value)
+}
+
+/**
+ * Gives the assistant's messages of a request the form of OpenAI's API, before they are checked: clients send answers back as they
+ * came, and some servers send calls without a type, arguments as an object, or an empty list of parts.
+ * @param body the parsed body of a request
+ */
+export function mendAnswers(body: unknown): void {
+  for (const message of listIn(isFields(body) ? body : {}, 'messages')) {
+    if (!isFields(message) || message['role'] !== 'assistant') continue
+    if (Array.isArray(message['content']) && message['content'].length === 0) set(message, 'content', null)
+    for (const call of listIn(message, 'tool_calls')) if (isFields(call)) mendCall(call)
+  }
+}
+
+function mendCall(call: Fields): void {
+  const kind = isFields(call['custom']) && !isFields(call['function']) ? 'custom' : 'function'
+  if (call['type'] == null && isFields(call[kind])) set(call, 'type', kind)
+  const called = fieldsIn(call, 'function')
+  const { arguments: given } = called
+  if (typeof given !== 'string' && isFields(call['function']))
+    set(called, 'arguments', given == null ? '' : JSON.stringify(given))
+}
+
+function set(fields: Fields, name: string, value: unknown): void {
+  Object.defineProperty(fields, name, { value, enumerable: true, configurable: true, writable: true })
 }

@@ -4,8 +4,7 @@ import { openAiTokenHeaders } from '../limits/headers.ts'
 import type { Limiter, Reservation } from '../limits/limiter.ts'
 import { type Moment, nextMoment } from '../time.ts'
 import type { Ledger, LedgerEntry } from './ledger.ts'
-import type { Meter, Used } from './meter.ts'
-import { type End, Outcome } from './outcome.ts'
+import { type End, type Meter, Outcome, type Used } from './outcome.ts'
 
 /** A chat request that is about to call a model. */
 export interface RequestToMeter {

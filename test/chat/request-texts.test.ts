@@ -1,7 +1,7 @@
 import { mkdirSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { describe, expect, onTestFinished, test } from 'vitest'
-import type { PromptReceipt } from '../../src/chat/receipt-schema.ts'
+import type { PromptReceipt } from '../../src/chat/receipt.ts'
 import { readChatError } from '../support/chat.ts'
 import { documentOf } from '../support/kept-cards.ts'
 import { serviceForThisTest, temporaryFolder } from '../support/service.ts'

@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest'
-import { builtInSystemPrompt } from '../../src/characters/prompt/settings.ts'
+import { builtInSystemPrompt } from '../../src/characters/prompt/composition.ts'
 import { readChatError } from '../support/chat.ts'
 import { serviceForThisTest } from '../support/service.ts'
 import { pieces, streamOf } from '../support/upstream.ts'

@@ -1,7 +1,7 @@
 import { mkdirSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import type { PromptReceipt } from '../../src/chat/receipt-schema.ts'
+import type { PromptReceipt } from '../../src/chat/receipt.ts'
 import { browserForThisFile } from '../support/page/page-browser.ts'
 import { openReceipt } from '../support/page/receipts.ts'
 import { onceAsked, startTestService, type TestService, temporaryFolder } from '../support/service.ts'

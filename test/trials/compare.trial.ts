@@ -1,7 +1,7 @@
 import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { afterAll, beforeAll, expect, test } from 'vitest'
-import { builtInSystemPrompt } from '../../src/characters/prompt/settings.ts'
+import { builtInSystemPrompt } from '../../src/characters/prompt/composition.ts'
 import { projectFolder } from '../support/process.ts'
 import { startTestService, type TestService } from '../support/service.ts'
 import { cases } from '../support/sillytavern/cases.ts'

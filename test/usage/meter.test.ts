@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest'
 import type { Passage } from '../../src/models/model.ts'
-import { Meter } from '../../src/usage/meter.ts'
+import { Meter } from '../../src/usage/outcome.ts'
 import { streamOf } from '../support/upstream.ts'
 
 const prompt = () => 5

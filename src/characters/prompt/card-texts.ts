@@ -7,8 +7,7 @@ import { type LoreKey, plainKey } from '../lore/keys.ts'
 import { type Clock, clockAt } from '../macros/clock.ts'
 import { expandMacros, hasMacro } from '../macros/macros.ts'
 import type { ChatMacro, MacroCounter, MacroEnvironment, OwnField } from '../macros/values.ts'
-import type { AuthorNote, CompositionRequest } from './composition.ts'
-import type { Persona, PromptSettings } from './settings.ts'
+import type { AuthorNote, CompositionRequest, Persona, PromptSettings } from './composition.ts'
 
 /** The state of the macro expansions of one request: its random draws, its time, and the unknown macros found so far. */
 export interface ExpansionContext {

@@ -18,6 +18,7 @@ import type {
   DroppedCounts,
   LoreReport,
   LoreSource,
+  PromptSettings,
   RequestTexts,
   Section,
 } from './composition.ts'
@@ -26,7 +27,6 @@ import { type FoundLore, findLore, type Lore } from './found-lore.ts'
 import { activeGreeting, greetingMessage } from './greetings.ts'
 import { injectionsOf, insertInjections, isOfConversation, isPrefill } from './injections.ts'
 import { examplesOf, leadOf, loreBesideExamples, postHistoryOf } from './segments.ts'
-import type { PromptSettings } from './settings.ts'
 
 /** The most characters of these texts together: main prompt, persona, definition with its lore, post-history and prefill. */
 const maxPromptLength = 8 * maxExpansionLength
@@ -74,9 +74,7 @@ function composeForCharacter(request: CompositionRequest, name: string, means: M
   const context = expansionContextOf({ ...persona, name }, request, random)
   const described = sent.persona ?? ''
   if (described !== '') context.persona = requestTexts.expand('request/persona', described, context, { persona: '' })
-  const firstOwn = messages.findIndex(isOfConversation)
-  const ownSystem = firstOwn === -1 ? messages : messages.slice(0, firstOwn)
-  const own = firstOwn === -1 ? [] : messages.slice(firstOwn)
+  const { leading: ownSystem, rest: own } = splitLeading(messages)
 
   const { index, inserts } = activeGreeting(texts, context, request, own)
   const greeting = inserts ? greetingMessage(texts, context, index ?? 0) : null
@@ -104,6 +102,14 @@ function composeForCharacter(request: CompositionRequest, name: string, means: M
   }
 }
 
+/** The system messages before the conversation, and the messages from its first one on. */
+function splitLeading(messages: readonly Message[]) {
+  const first = messages.findIndex(isOfConversation)
+  return first === -1
+    ? { leading: messages, rest: [] }
+    : { leading: messages.slice(0, first), rest: messages.slice(first) }
+}
+
 /**
  * The parts that fit the model's context. If the size of the context is not known, everything is sent.
  * @param whole the messages of all parts
@@ -124,9 +130,8 @@ function fittingParts(
 function composeWithoutCharacter(request: CompositionRequest, { countTokens }: Means): Composition {
   const { messages, overflow } = request
   // The leading system messages are the instructions for the whole conversation, so they are never dropped.
-  const first = overflow === undefined ? 0 : messages.findIndex(isOfConversation)
-  const leading = first === -1 ? messages : messages.slice(0, first)
-  const parts = { lore: [], examples: [], conversation: first === -1 ? [] : messages.slice(first) }
+  const { leading, rest } = overflow === undefined ? { leading: [], rest: messages } : splitLeading(messages)
+  const parts = { lore: [], examples: [], conversation: rest }
   const assemble = ({ conversation }: PromptParts) => [...leading, ...conversation]
   const fitting = fittingParts(parts, messages, request, countTokens, assemble)
   const sent = fitting === parts ? messages : assemble(fitting)

@@ -14,8 +14,7 @@ import {
   seedOf,
   textsOf,
 } from './card-texts.ts'
-import type { CompositionRequest } from './composition.ts'
-import { defaultUserName, type Persona } from './settings.ts'
+import { type CompositionRequest, defaultUserName, type Persona } from './composition.ts'
 
 /** The greeting of a conversation, and whether it must be inserted into the prompt. */
 export interface ActiveGreeting {

@@ -11,8 +11,7 @@ import {
   readWhole,
   smallAnswerBytes,
 } from '../upstream/answer.ts'
-import { invalidAnswer, readStart, tooLarge } from '../upstream/errors.ts'
-import { errorInside } from '../upstream/inside-error.ts'
+import { errorInside, invalidAnswer, readStart, tooLarge } from '../upstream/errors.ts'
 import type { UpstreamAnswer } from '../upstream/streamless-response.ts'
 import type { AnswerEvents, ProviderRules } from './provider-rules.ts'
 

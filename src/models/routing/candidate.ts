@@ -4,10 +4,8 @@ import type { Params, Roles, Timeouts } from '../configuration/settings.ts'
 import type { ContentKind } from '../content-kinds.ts'
 import { isTransient } from '../faults.ts'
 import type { Model, ModelEvent, ModelReply, ModelRequest } from '../model.ts'
-import { ignoreAttempts, RunningAttempt, type WatchAttempt } from './attempt.ts'
+import { Deadlines, ignoreAttempts, RunningAttempt, type WatchAttempt } from './attempt.ts'
 import type { Breaker, Probe } from './breaker.ts'
-import { Deadlines } from './deadlines.ts'
-import { OpenEvents } from './open-events.ts'
 
 /** The settings of a configured model that do not depend on its adapter. */
 export interface CandidateTraits {
@@ -206,4 +204,65 @@ function pauseMsBefore(error: ApiError, retries: number): number {
   const asked = milliseconds === undefined ? Number(seconds) * 1000 : Number(milliseconds)
   if (asked >= 0) return asked
   return Math.min(maxPauseMs / 1.5, firstPauseMs * 2 ** retries) * (0.5 + Math.random())
+}
+
+type Step = IteratorResult<readonly ModelEvent[], undefined>
+
+const ended: Step = { done: true, value: undefined }
+
+/**
+ * The events of a stream that has begun. The class restarts the idle deadline, and reports the end of the attempt. It is not a
+ * generator, because one more generator would make each event noticeably slower.
+ */
+export class OpenEvents implements AsyncIterableIterator<readonly ModelEvent[], undefined> {
+  #first: readonly ModelEvent[] | undefined
+  readonly #iterator: AsyncIterator<readonly ModelEvent[]>
+  readonly #attempt: RunningAttempt
+  #isOver = false
+
+  /** @param first the events that have already come */
+  constructor(first: readonly ModelEvent[], iterator: AsyncIterator<readonly ModelEvent[]>, attempt: RunningAttempt) {
+    this.#first = first
+    this.#iterator = iterator
+    this.#attempt = attempt
+  }
+
+  [Symbol.asyncIterator](): this {
+    return this
+  }
+
+  /** @throws ApiError that ends the stream */
+  async next(): Promise<Step> {
+    const first = this.#first
+    if (first) {
+      this.#first = undefined
+      return { done: false, value: first }
+    }
+    if (this.#isOver) return ended
+    const { deadlines } = this.#attempt
+    try {
+      deadlines.resume()
+      const step = await this.#iterator.next()
+      if (!step.done) {
+        // A slow reader must not count as a silent model.
+        deadlines.isWaitingForReader = true
+        return step
+      }
+      this.#isOver = true
+      this.#attempt.succeed()
+      return ended
+    } catch (thrown) {
+      this.#isOver = true
+      throw this.#attempt.fail(thrown)
+    }
+  }
+
+  /** Stops the model, because the reader does not want the rest. */
+  async return(): Promise<Step> {
+    if (this.#isOver) return ended
+    this.#isOver = true
+    this.#attempt.giveUp()
+    await this.#iterator.return?.()
+    return ended
+  }
 }

@@ -1,5 +1,4 @@
-import type { LoreSource } from '../../characters/prompt/composition.ts'
-import type { Persona } from '../../characters/prompt/settings.ts'
+import type { LoreSource, Persona } from '../../characters/prompt/composition.ts'
 import { type CompletionRequest, type Message, maxReplyTokensOf, textOf } from '../../openai/completion-request.ts'
 import { plainMessages, promptSize } from '../../openai/message-sizes.ts'
 import { type Functions, functionsOf } from '../../openai/tools.ts'

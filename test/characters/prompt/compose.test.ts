@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest'
 import type { Card } from '../../../src/characters/cards/card.ts'
-import { builtInSystemPrompt } from '../../../src/characters/prompt/settings.ts'
+import { builtInSystemPrompt } from '../../../src/characters/prompt/composition.ts'
 import type { Message } from '../../../src/openai/completion-request.ts'
 import { composedAtOnce } from '../../support/composed.ts'
 import {

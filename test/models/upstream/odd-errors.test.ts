@@ -1,7 +1,6 @@
 import { describe, expect, test } from 'vitest'
 import { openAiErrorBody } from '../../../src/errors.ts'
-import { networkCode, refusalFrom } from '../../../src/models/upstream/errors.ts'
-import { errorInside } from '../../../src/models/upstream/inside-error.ts'
+import { errorInside, networkCode, refusalFrom } from '../../../src/models/upstream/errors.ts'
 import { stateOf } from '../../../src/usage/states.ts'
 
 /** Values that cannot become a text or a number. */

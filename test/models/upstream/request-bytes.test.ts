@@ -1,6 +1,6 @@
 import fc from 'fast-check'
 import { expect, it } from 'vitest'
-import { requestBytes } from '../../../src/models/upstream/request-bytes.ts'
+import { requestBytes } from '../../../src/models/openai-model.ts'
 import type { Message } from '../../../src/openai/completion-request.ts'
 
 const message = fc.record({ role: fc.constant('user' as const), content: fc.string({ unit: 'grapheme' }) })

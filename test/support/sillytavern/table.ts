@@ -1,4 +1,4 @@
-import { builtInSystemPrompt } from '../../../src/characters/prompt/settings.ts'
+import { builtInSystemPrompt } from '../../../src/characters/prompt/composition.ts'
 import type { Told } from './case.ts'
 import { isSame, type Verdict } from './comparison.ts'
 import { version } from './program.ts'
