@@ -29,13 +29,23 @@ interface Known {
   readonly body?: TObject
 }
 
-/** Sets the reply header `x-ignored-params` to the query parameters and body fields that a route does not know. */
-export function setIgnoredHeader({ query, body }: FastifyRequest, reply: FastifyReply, known: Known = {}): void {
-  const names = [...unknownIn(query, known.query), ...unknownIn(body, known.body)]
+/**
+ * Sets the reply header `x-ignored-params` to the query parameters and body fields that a route does not know. In a body that is an
+ * array, these are the fields of its items.
+ * @param more names of other things that are ignored, such as columns of a file
+ */
+export function setIgnoredHeader(
+  { query, body }: FastifyRequest,
+  reply: FastifyReply,
+  known: Known = {},
+  more: readonly string[] = [],
+): void {
+  const names = [...unknownIn(query, known.query), ...unknownIn(body, known.body), ...more]
   if (names.length > 0) reply.header('x-ignored-params', ignoredHeader([...new Set(names)]))
 }
 
 function unknownIn(sent: unknown, known: TObject | undefined): readonly string[] {
+  if (Array.isArray(sent)) return sent.flatMap((item) => unknownIn(item, known))
   if (!isFields(sent) || Buffer.isBuffer(sent)) return []
   return Object.keys(sent).filter((name) => !known || !Object.hasOwn(known.properties, name))
 }

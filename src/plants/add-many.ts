@@ -1,7 +1,7 @@
 import type { Recorder } from '../audit/record.ts'
 import { ApiError } from '../errors.ts'
-import { joined, query, queryEach, rowsOf, type Script, sql } from '../storage/scripts.ts'
-import { foldedColumns } from './fold.ts'
+import { joined, query, rowsOf, type Script, sql } from '../storage/scripts.ts'
+import { insertPlants } from './details.ts'
 import { changeOnce } from './kept-replies.ts'
 import type { ManyAdded, ManyPlants, StoredPlant } from './plant.ts'
 import { idTaken, nextId, transferEntry } from './policy.ts'
@@ -90,16 +90,4 @@ function* inSteps<T>(items: readonly T[]): Iterable<readonly T[]> {
 function overLimit(limit: number, plants: number): ApiError {
   const message = `With ${plants} plants more, the account would exceed its limit "plants" of ${limit}. Send fewer, delete plants, or ask the operator for a higher limit.`
   return new ApiError(429, 'plants_limit', message)
-}
-
-/** Inserts plants of an account whose ids are free. @param now Unix seconds */
-function* insertPlants(account: number, plants: readonly StoredPlant[], now: number): Script<void> {
-  yield* queryEach(
-    `INSERT INTO plants (account, id, name, tag, folded, found, created, updated)
-    VALUES ($1, $2, $3, $4, $5, $6, $7, $7)`,
-    plants.map((plant) => {
-      const { folded, found } = foldedColumns(plant)
-      return [account, plant.id, plant.name, plant.tag ?? null, folded, found, now]
-    }),
-  )
 }

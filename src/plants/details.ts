@@ -1,5 +1,5 @@
 import { isDeepStrictEqual } from 'node:util'
-import { queryEach, rowOf, rowsOf, type Script, sql } from '../storage/scripts.ts'
+import { query, queryEach, rowOf, rowsOf, type Script, sql } from '../storage/scripts.ts'
 import { unixSeconds } from '../time.ts'
 import { foldedColumns } from './fold.ts'
 import { checkedPlant, type StoredPlant } from './plant.ts'
@@ -139,15 +139,27 @@ interface DetailedRow extends DetailsRow {
   readonly photo_digest: string | null
 }
 
+const selectDetailed = `
+  SELECT p.account, p.id, name, tag, place, archived, created, updated, version, species, light, acquired, notes,
+    photo_type, photo_bytes, photo_digest
+  FROM plants AS p LEFT JOIN plant_details AS d ON d.account = p.account AND d.plant = p.id`
+
 /** Reads plants with their details. A plant that does not exist is left out. */
 export function* readDetailed(keys: readonly { account: number; id: number }[]): Script<readonly DetailedPlant[]> {
   const rows = yield* queryEach<DetailedRow>(
-    `SELECT p.account, p.id, name, tag, place, archived, created, updated, version, species, light, acquired, notes,
-      photo_type, photo_bytes, photo_digest
-    FROM plants AS p LEFT JOIN plant_details AS d ON d.account = p.account AND d.plant = p.id
-    WHERE p.account = $1 AND p.id = $2`,
+    `${selectDetailed} WHERE p.account = $1 AND p.id = $2`,
     keys.map(({ account, id }) => [account, id]),
   )
+  return yield* toDetailed(rows)
+}
+
+/** The account's plants with their details, by id. @param after only plants with higher ids */
+export function* readDetailedAfter(account: number, after: number, limit: number): Script<readonly DetailedPlant[]> {
+  const text = `${selectDetailed} WHERE p.account = $1 AND p.id > $2 ORDER BY p.id LIMIT $3`
+  return yield* toDetailed(yield* query<DetailedRow>(text, account, after, limit))
+}
+
+function* toDetailed(rows: readonly DetailedRow[]): Script<readonly DetailedPlant[]> {
   const isOld = rows.some(({ created, updated }) => created === 0 || updated === 0)
   const migrated = isOld ? yield* migrationTime() : 0
   return rows.map((row) => detailedOf(row, migrated))

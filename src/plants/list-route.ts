@@ -7,7 +7,19 @@ import { LongReplies, maxWholeList } from './long-replies.ts'
 import type { RouteOptions } from './options.ts'
 import { digestOf, nextLink, sendIfNotModified, sendPage } from './page-replies.ts'
 import { checkedText, type PlantQuery } from './plant.ts'
+import { csvTexts, csvType } from './plant-csv.ts'
 import { PlantError, refusals, security } from './schemas.ts'
+
+/** The query of a CSV file. */
+const CsvQuery = Type.Object({
+  format: Type.Optional(
+    Type.Literal('csv', {
+      description:
+        '`csv` gives all your own plants as a CSV file with the columns that `POST /plants/import` reads. The other parameters are ignored.',
+      errorMessage: 'send "csv", once',
+    }),
+  ),
+})
 
 const ListQuery = Type.Object({
   limit: Type.Optional(
@@ -35,13 +47,14 @@ const ListQuery = Type.Object({
       errorMessage: 'send "id", once',
     }),
   ),
+  ...CsvQuery.properties,
 })
 type ListQuery = Static<typeof ListQuery>
 
 /** Registers `GET /plants`. */
 export function listRoute(
   app: TypedInstance,
-  { store, guard, pages, cursors, plantSchema }: RouteOptions & { cursors: Cursors },
+  { store, scripts, guard, pages, cursors, plantSchema }: RouteOptions & { cursors: Cursors },
 ): void {
   const longReplies = new LongReplies(store, guard)
 
@@ -64,6 +77,12 @@ export function listRoute(
     (request, reply) => {
       setIgnoredHeader(request, reply, { query: ListQuery })
       const account = callerOf(request).account.id
+      if (request.query.format === 'csv') {
+        setIgnoredHeader(request, reply, { query: CsvQuery })
+        reply.header('content-disposition', 'attachment; filename="plants.csv"')
+        longReplies.stream(request, reply, csvType, () => csvTexts(scripts, account))
+        return
+      }
       const { limit = Number.POSITIVE_INFINITY, tag } = request.query
       // The query is checked first, because a refusal has no `ETag`.
       const list = { query: queryOf(request.query, cursors), limit, tag, cursors }

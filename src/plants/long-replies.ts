@@ -53,8 +53,16 @@ export class LongReplies {
 
   #sendAll(request: FastifyRequest, reply: FastifyReply, query: PlantQuery): void {
     const account = callerOf(request).account.id
-    const list = this.#begin(request, reply, () => this.#store.listLong(account, query, (pages) => jsonArray(pages())))
-    if (list) reply.header('content-type', jsonType).send(list)
+    this.stream(request, reply, jsonType, () => this.#store.listLong(account, query, (pages) => jsonArray(pages())))
+  }
+
+  /**
+   * Streams texts with plants.
+   * @throws ApiError 503 when too many long lists are open
+   */
+  stream(request: FastifyRequest, reply: FastifyReply, type: string, read: () => AsyncIterable<string>): void {
+    const list = this.#begin(request, reply, read)
+    if (list) reply.header('content-type', type).send(list)
   }
 
   /**

@@ -10,6 +10,7 @@ import { openPlantsGroup } from './group.ts'
 import { readIdempotency } from './idempotency.ts'
 import { type Includes, shownPlants, showsDetails } from './includes.ts'
 import { listRoute } from './list-route.ts'
+import { manyRoutes } from './many-routes.ts'
 import { onePlantRoutes } from './one-plant-routes.ts'
 import type { PlantsOptions } from './options.ts'
 import { checkedPlant, toReply } from './plant.ts'
@@ -22,6 +23,7 @@ export const plantsPlugin: FastifyPluginAsyncTypebox<PlantsOptions> = async (app
   await openPlantsGroup(app, guard)
   listRoute(app, { ...options, plantSchema, cursors: new Cursors(await store.cursorKey()) })
   onePlantRoutes(app, { ...options, plantSchema })
+  await manyRoutes(app, { ...options, plantSchema })
 
   app.post(
     '',
