@@ -11,6 +11,7 @@ import { auditPlugin } from './access/audit-plugin.ts'
 import { callerOf, type Guard, guardRequests } from './access/guard.ts'
 import { keysPlugin } from './access/plugin.ts'
 import { countEvents } from './care/events.ts'
+import { careIncludes } from './care/includes.ts'
 import { carePlugin } from './care/plugin.ts'
 import type { CharacterLibrary } from './characters/library/library.ts'
 import { charactersPlugin } from './characters/plugin.ts'
@@ -152,6 +153,7 @@ export async function registerService(app: FastifyInstance, parts: AppParts): Pr
     pages,
     bodyLimit: config.plantBodyLimit,
     limits: config.limits,
+    includes: careIncludes(stores.scripts),
   })
 
   const { photos } = stores

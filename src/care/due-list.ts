@@ -1,6 +1,6 @@
 import { setImmediate } from 'node:timers/promises'
 import { type GrantRow, sharersOf } from '../plants/rows.ts'
-import { query, rowsOf, type Script, type Scripts, sql } from '../storage/scripts.ts'
+import { joined, query, rowsOf, type Script, type Scripts, type Statement, sql } from '../storage/scripts.ts'
 
 /* What is due for the plants that an account sees: its own plants, and those that other accounts share with it. */
 
@@ -25,6 +25,7 @@ interface DueRow extends DueRule {
 
 /** The rows that one statement reads. With SQLite, it blocks the event loop for some 2 ms. */
 const rowsPerPortion = 500
+const maxFewPlants = 2000
 
 /** An account's plants, or only those with one of these tags. */
 interface SeenPlants {
@@ -63,12 +64,13 @@ async function readDueOf(
   after: DuePlace | undefined,
   limit: number,
 ): Promise<readonly DueRule[]> {
+  const isRare = await scripts.read(() => hasFewPlants(seen))
   const found: DueRule[] = []
   let place = after
   // Most pages need one portion. More portions are read if many rules are of archived plants, or of plants without the tags.
   for (let portion = limit; ; portion = rowsPerPortion) {
     const from = place
-    const rows = await scripts.read(() => dueRows(seen.account, until, from, portion))
+    const rows = await scripts.read(() => dueRows(seen, isRare, until, from, portion))
     found.push(...rows.filter(({ tag, archived }) => archived === 0 && hasTag(seen, tag)))
     place = rows.at(-1)
     if (found.length >= limit || rows.length < portion) return found.slice(0, limit)
@@ -80,23 +82,41 @@ function hasTag({ tags }: SeenPlants, tag: string | null): boolean {
   return tags === undefined || (tag !== null && tags.includes(tag))
 }
 
+/** Whether so few plants have the tags that it takes less time to read all their rules than to look for them by their dates. */
+function* hasFewPlants({ account, tags }: SeenPlants): Script<boolean> {
+  if (!tags) return false
+  const limit = sql`LIMIT ${maxFewPlants + 1}`
+  const plants = yield* rowsOf(sql`SELECT id FROM plants WHERE account = ${account} AND ${isTagged(tags)} ${limit}`)
+  return plants.length <= maxFewPlants
+}
+
+function isTagged(tags: readonly string[]): Statement {
+  return sql`tag IN (${joined(
+    tags.map((tag) => sql`${tag}`),
+    ', ',
+  )})`
+}
+
 function dueRows(
-  account: number,
+  { account, tags = [] }: SeenPlants,
+  isRare: boolean,
   until: string,
   after: DuePlace | undefined,
   limit: number,
 ): Script<readonly DueRow[]> {
   // Of two accounts with entries for the same date, plant and kind, the one with the lower id comes first.
   const comparison = after && account > after.account ? sql`>=` : sql`>`
+  // In a CROSS JOIN, SQLite reads the first table first. Of an expression it does not use the index of due dates.
+  const tables = isRare ? sql`plants CROSS JOIN care_rules AS r` : sql`care_rules AS r CROSS JOIN plants`
+  const due = isRare ? sql`r.due || ''` : sql`r.due`
   const next = after
-    ? sql`AND (r.due, r.plant, r.kind) ${comparison} (${after.due}, ${after.plant}, ${after.kind})`
+    ? sql`AND (${due}, r.plant, r.kind) ${comparison} (${after.due}, ${after.plant}, ${after.kind})`
     : sql``
   return rowsOf(sql`
-    SELECT r.account, r.plant, r.kind, r.due, r.last, plants.name, plants.tag, coalesce(archived, 0) AS archived
-    FROM care_rules AS r
-    JOIN plants ON plants.account = r.account AND plants.id = r.plant
-    LEFT JOIN plant_details ON plant_details.account = r.account AND plant_details.plant = r.plant
-    WHERE r.account = ${account} AND r.due <= ${until} ${next}
+    SELECT r.account, r.plant, r.kind, r.due, r.last, name, tag, archived
+    FROM ${tables}
+    WHERE r.account = ${account} AND plants.account = ${account} AND plants.id = r.plant AND ${due} <= ${until} ${next}
+      ${isRare ? sql`AND ${isTagged(tags)}` : sql``}
     ORDER BY r.due, r.plant, r.kind LIMIT ${limit}`)
 }
 

@@ -26,10 +26,9 @@ export function careIncludes(scripts: Scripts): Includes {
 
 const placeholders = Array.from({ length: plantsPerStatement }, (_, index) => `$${index + 2}`)
 const rulesOfSome = `
-  SELECT account, ${ruleColumns}, coalesce((
-    SELECT archived FROM plant_details AS d WHERE d.account = r.account AND d.plant = r.plant
-  ), 0) AS archived
-  FROM care_rules AS r WHERE account = $1 AND plant IN (${placeholders.join()}) ORDER BY plant, kind`
+  SELECT r.account, ${ruleColumns}, archived
+  FROM care_rules AS r JOIN plants ON plants.account = r.account AND plants.id = plant
+  WHERE r.account = $1 AND plant IN (${placeholders.join()}) ORDER BY plant, kind`
 
 interface PlantKey {
   readonly account: number
