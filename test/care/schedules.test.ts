@@ -1,32 +1,10 @@
-import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest'
+import { describe, expect, it } from 'vitest'
+import { advanceTo, ask, clockForThisFile, day, keeper, now } from '../support/care.ts'
 import { expectError } from '../support/http.ts'
-import { type Caller, newCaller, plantInBulk, plantServiceForThisFile, sql } from '../support/plant-callers.ts'
+import { newCaller, plantServiceForThisFile, sql } from '../support/plant-callers.ts'
 
-const noon = Date.parse('2026-11-29T12:00:00Z')
-const day = 86_400
-
-beforeAll(() => {
-  vi.useFakeTimers({ toFake: ['Date'], now: noon })
-})
+clockForThisFile()
 plantServiceForThisFile()
-afterAll(() => {
-  vi.useRealTimers()
-})
-
-/** A caller with the plant 7. */
-async function keeper(): Promise<Caller> {
-  vi.setSystemTime(noon)
-  const caller = await newCaller()
-  await plantInBulk(caller, [{ id: 7, name: 'Monstera', tag: 'aroid' }])
-  return caller
-}
-
-/** Sends a request, and returns the status and the body. */
-async function answer(caller: Caller, path: string, method = 'GET', json?: unknown) {
-  const response = await caller.send(path, { method, ...(json === undefined ? {} : { json }) })
-  const text = await response.text()
-  return { status: response.status, body: text === '' ? undefined : JSON.parse(text), headers: response.headers }
-}
 
 const winter = { from: '11-01', to: '02-28', every_days: 14 }
 
@@ -34,66 +12,66 @@ describe('the care of a plant', () => {
   it('is set, listed by kind, replaced and deleted', async () => {
     const caller = await keeper()
     const water = { kind: 'water', every_days: 7, season: winter, last: null, due: '2026-11-29' }
-    const first = await answer(caller, '/plants/7/care/water', 'PUT', { every_days: 7, season: winter })
+    const first = await ask(caller, '/plants/7/care/water', 'PUT', { every_days: 7, season: winter })
     expect(first).toMatchObject({ status: 201, body: water })
     expect(first.headers.get('location')).toBe('/plants/7/care/water')
     const feed = { kind: 'feed', every_days: 30, last: null, due: '2026-11-29' }
-    expect((await answer(caller, '/plants/7/care/feed', 'PUT', { every_days: 30 })).body).toStrictEqual(feed)
-    const listed = await answer(caller, '/plants/7/care')
+    expect((await ask(caller, '/plants/7/care/feed', 'PUT', { every_days: 30 })).body).toStrictEqual(feed)
+    const listed = await ask(caller, '/plants/7/care')
     expect(listed).toMatchObject({ status: 200, body: { object: 'list', data: [feed, water], has_more: false } })
-    const replaced = await answer(caller, '/plants/7/care/water', 'PUT', { every_days: 3 })
+    const replaced = await ask(caller, '/plants/7/care/water', 'PUT', { every_days: 3 })
     expect(replaced).toMatchObject({ status: 200, body: { kind: 'water', every_days: 3 } })
     expect(replaced.body).not.toHaveProperty('season')
     expect(replaced.headers.get('location')).toBeNull()
-    expect((await answer(caller, '/plants/7/care/water', 'DELETE')).status).toBe(204)
-    expect((await answer(caller, '/plants/7/care')).body.data).toEqual([feed])
+    expect((await ask(caller, '/plants/7/care/water', 'DELETE')).status).toBe(204)
+    expect((await ask(caller, '/plants/7/care')).body.data).toEqual([feed])
   })
 
   it('is due on the day of its schedule, and the same schedule on a later day does not move this day', async () => {
     const caller = await keeper()
-    await answer(caller, '/plants/7/care/water', 'PUT', { every_days: 7 })
-    vi.setSystemTime(noon + 3 * day * 1000)
-    const again = await answer(caller, '/plants/7/care/water', 'PUT', { every_days: 7 })
+    await ask(caller, '/plants/7/care/water', 'PUT', { every_days: 7 })
+    advanceTo(3)
+    const again = await ask(caller, '/plants/7/care/water', 'PUT', { every_days: 7 })
     expect(again).toMatchObject({ status: 200, body: { due: '2026-11-29' } })
-    const other = await answer(caller, '/plants/7/care/water', 'PUT', { every_days: 8 })
+    const other = await ask(caller, '/plants/7/care/water', 'PUT', { every_days: 8 })
     expect(other.body).toMatchObject({ due: '2026-12-02' })
   })
 
   it('of a kind with events is due after the newest of them', async () => {
     const caller = await keeper()
     for (const ago of [2, 1, 3]) {
-      await answer(caller, '/plants/7/events', 'POST', { kind: 'water', at: noon / 1000 - ago * day })
+      await ask(caller, '/plants/7/events', 'POST', { kind: 'water', at: now - ago * day })
     }
-    const set = await answer(caller, '/plants/7/care/water', 'PUT', { every_days: 7 })
-    expect(set.body).toMatchObject({ last: noon / 1000 - day, due: '2026-12-05' })
+    const set = await ask(caller, '/plants/7/care/water', 'PUT', { every_days: 7 })
+    expect(set.body).toMatchObject({ last: now - day, due: '2026-12-05' })
   })
 
   it('is not due in a pause', async () => {
     const caller = await keeper()
     const paused = { every_days: 7, season: { ...winter, every_days: null } }
-    expect((await answer(caller, '/plants/7/care/feed', 'PUT', paused)).body.due).toBe('2027-03-01')
+    expect((await ask(caller, '/plants/7/care/feed', 'PUT', paused)).body.due).toBe('2027-03-01')
     const always = { every_days: 7, season: { from: '01-01', to: '12-31', every_days: null } }
-    expect((await answer(caller, '/plants/7/care/feed', 'PUT', always)).body.due).toBeNull()
-    expect((await answer(caller, '/care/due?within=366d')).body.data).toEqual([])
+    expect((await ask(caller, '/plants/7/care/feed', 'PUT', always)).body.due).toBeNull()
+    expect((await ask(caller, '/care/due?within=366d')).body.data).toEqual([])
   })
 
   it('is put off by a snooze until the next event, and by another snooze to another day', async () => {
     const caller = await keeper()
-    await answer(caller, '/plants/7/care/water', 'PUT', { every_days: 7 })
-    const snooze = (days: number) => answer(caller, '/plants/7/care/water/snooze', 'POST', { days })
+    await ask(caller, '/plants/7/care/water', 'PUT', { every_days: 7 })
+    const snooze = (days: number) => ask(caller, '/plants/7/care/water/snooze', 'POST', { days })
     expect(await snooze(5)).toMatchObject({ status: 200, body: { due: '2026-12-04', snoozed_until: '2026-12-04' } })
     expect((await snooze(2)).body).toMatchObject({ due: '2026-12-01', snoozed_until: '2026-12-01' })
-    await answer(caller, '/plants/7/events', 'POST', { kind: 'feed' })
-    expect((await answer(caller, '/plants/7/care')).body.data[0].due).toBe('2026-12-01')
-    await answer(caller, '/plants/7/events', 'POST', { kind: 'water' })
-    const [left] = (await answer(caller, '/plants/7/care')).body.data
-    expect(left).toStrictEqual({ kind: 'water', every_days: 7, last: noon / 1000, due: '2026-12-06' })
+    await ask(caller, '/plants/7/events', 'POST', { kind: 'feed' })
+    expect((await ask(caller, '/plants/7/care')).body.data[0].due).toBe('2026-12-01')
+    await ask(caller, '/plants/7/events', 'POST', { kind: 'water' })
+    const [left] = (await ask(caller, '/plants/7/care')).body.data
+    expect(left).toStrictEqual({ kind: 'water', every_days: 7, last: now, due: '2026-12-06' })
   })
 
   it('takes 50 kinds, and a change of one of them', async () => {
     const caller = await keeper()
     for (let kind = 0; kind < 50; kind++) {
-      expect((await answer(caller, `/plants/7/care/k${kind}`, 'PUT', { every_days: 1 })).status).toBe(201)
+      expect((await ask(caller, `/plants/7/care/k${kind}`, 'PUT', { every_days: 1 })).status).toBe(201)
     }
     const full = await expectError(
       await caller.send('/plants/7/care/more', { method: 'PUT', json: { every_days: 1 } }),
@@ -101,13 +79,13 @@ describe('the care of a plant', () => {
       409,
     )
     expect(full.message).toContain('50 kinds of care')
-    expect((await answer(caller, '/plants/7/care/k0', 'PUT', { every_days: 2 })).status).toBe(200)
+    expect((await ask(caller, '/plants/7/care/k0', 'PUT', { every_days: 2 })).status).toBe(200)
   })
 
   it('is only for the account that owns the plant, and only within the scopes of the key', async () => {
     const [owner, other] = [await keeper(), await newCaller()]
     await sql.insert('grants', [{ owner: owner.account, grantee: other.account, tag: '', created: 0 }])
-    await answer(owner, '/plants/7/care/water', 'PUT', { every_days: 7 })
+    await ask(owner, '/plants/7/care/water', 'PUT', { every_days: 7 })
     const asked: readonly [string, string, unknown?][] = [
       ['/plants/7/care', 'GET'],
       ['/plants/7/care/water', 'PUT', { every_days: 7 }],
@@ -130,7 +108,7 @@ describe('the care of a plant', () => {
     }
     await expectError(await writer.send('/care/due'), 'plants', 403)
     await expectError(await reader.send('/events', { json: [{ plant: 7, kind: 'water' }] }), 'plants', 403)
-    expect((await answer(owner, '/plants/7/care')).body.data).toHaveLength(1)
+    expect((await ask(owner, '/plants/7/care')).body.data).toHaveLength(1)
   })
 
   it('has replies with the headers of the plants group, and names what it ignores', async () => {
@@ -167,7 +145,7 @@ describe('faulty care', () => {
       400,
     )
     expect(message).toContain(said)
-    expect((await answer(caller, '/plants/7/care')).body.data).toEqual([])
+    expect((await ask(caller, '/plants/7/care')).body.data).toEqual([])
   })
 
   it.each(['Water', '1st', 'a'.repeat(33), 'w%20r', '_x', 'caf%C3%A9'])('the kind %s is a 400', async (kind) => {
@@ -178,13 +156,13 @@ describe('faulty care', () => {
 
   it('29 February is a day of a season', async () => {
     const caller = await keeper()
-    const set = await answer(caller, '/plants/7/care/water', 'PUT', season({ from: '02-29', to: '02-29' }))
+    const set = await ask(caller, '/plants/7/care/water', 'PUT', season({ from: '02-29', to: '02-29' }))
     expect(set).toMatchObject({ status: 201, body: { season: { from: '02-29', to: '02-29' } } })
   })
 
   it.each([0, 367, 1.5, '2', null])('a snooze of %j days is a 400', async (days) => {
     const caller = await keeper()
-    await answer(caller, '/plants/7/care/water', 'PUT', { every_days: 7 })
+    await ask(caller, '/plants/7/care/water', 'PUT', { every_days: 7 })
     const sent = await caller.send('/plants/7/care/water/snooze', { json: { days } })
     expect((await expectError(sent, 'plants', 400)).message).toContain('from 1 to 366')
   })
