@@ -7,48 +7,23 @@ import { Name, shown } from '../ui/names.ts'
 /** The fields of a changed object. */
 export type Facts = Readonly<Record<string, unknown>>
 
-/** A field before and after a change. A value is undefined if that state does not have the field. */
-export interface Difference {
-  readonly name: string
-  readonly before: unknown
-  readonly after: unknown
-}
-
 /** The most entries of a list that are shown. */
 const maxEntries = 100
 
-/** Compares the fields of two states. Fields of nested objects have separate lines. */
-export function differencesOf(before: Facts | null, after: Facts | null): readonly Difference[] {
-  const was = flat(before)
-  const is = flat(after)
-  const names = [...new Set([...was.keys(), ...is.keys()])]
-  return names.map((name) => ({ name, before: was.get(name), after: is.get(name) }))
-}
-
+/** The fields of a state. Fields of nested objects are separate. */
 function flat(facts: Facts | null): ReadonlyMap<string, unknown> {
-  const found = new Map<string, unknown>()
-  for (const [name, value] of Object.entries(facts ?? {})) {
-    if (typeof value !== 'object' || value === null || Array.isArray(value)) {
-      found.set(name, value)
-      continue
-    }
+  const found = Object.entries(facts ?? {}).flatMap(([name, value]): readonly (readonly [string, unknown])[] => {
+    if (typeof value !== 'object' || value === null || Array.isArray(value)) return [[name, value]]
     const within = Object.entries(value)
-    if (within.length === 0) found.set(name, null)
-    for (const [inner, each] of within) found.set(`${name}.${inner}`, each)
-  }
-  return found
+    return within.length === 0 ? [[name, null]] : within.map(([inner, each]) => [`${name}.${inner}`, each])
+  })
+  return new Map(found)
 }
 
 /** A table of the state before and the state after. A created or deleted object has only one of them. */
-export function Differences({
-  before,
-  after,
-}: {
-  readonly before: Facts | null
-  readonly after: Facts | null
-}): VNode | null {
-  const differences = differencesOf(before, after)
-  if (differences.length === 0) return null
+export function Differences({ before, after }: Record<'before' | 'after', Facts | null>): VNode {
+  const [was, is] = [flat(before), flat(after)]
+  const names = [...new Set([...was.keys(), ...is.keys()])]
   const isChange = before !== null && after !== null
   return html`
     <table class="differences">
@@ -60,12 +35,12 @@ export function Differences({
         </tr>
       </thead>
       <tbody>
-        ${differences.map(
-          ({ name, before: was, after: is }) => html`
+        ${names.map(
+          (name) => html`
             <tr key=${name}>
               <th scope="row">${shown(wordsOfFact(name))}</th>
-              ${before && html`<td class="was"><${Value} name=${name} value=${was} other=${isChange ? is : undefined} /></td>`}
-              ${after && html`<td><${Value} name=${name} value=${is} other=${isChange ? was : undefined} /></td>`}
+              ${before && html`<td class="was"><${Value} name=${name} value=${was.get(name)} other=${isChange ? is.get(name) : undefined} /></td>`}
+              ${after && html`<td><${Value} name=${name} value=${is.get(name)} other=${isChange ? was.get(name) : undefined} /></td>`}
             </tr>
           `,
         )}
@@ -181,7 +156,7 @@ const facts: Readonly<Record<string, string>> = {
 }
 
 /** The title of a field. The name of a nested field contains dots. */
-export function wordsOfFact(name: string): string {
+function wordsOfFact(name: string): string {
   const [whole = '', ...within] = name.split('.')
   if (within.length > 0) return `${ownValue(facts, whole) ?? sentence(whole)}: ${within.join('.').replaceAll('_', ' ')}`
   return ownValue(facts, name) ?? sentence(name)
@@ -196,7 +171,7 @@ function sentence(name: string): string {
 export const moments: ReadonlySet<string> = new Set(['expires', 'revoked', 'suspended'])
 
 /** The words for fields that are null. */
-export const nothings: Readonly<Record<string, string>> = {
+const nothings: Readonly<Record<string, string>> = {
   name: 'none',
   expires: 'never',
   revoked: 'no',

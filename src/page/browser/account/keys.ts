@@ -110,7 +110,7 @@ function close(): void {
 }
 
 /** Shows a new key until the reader confirms that the key is saved. The panel stays when the reader visits another view. */
-export function NewKeyPanel({ made }: { readonly made: NewKey }): VNode {
+function NewKeyPanel({ made }: { readonly made: NewKey }): VNode {
   const field = useRef<HTMLInputElement>(null)
   // The focus is set after a timeout, because the closing dialog first returns the focus to the button that opened the dialog.
   useEffect(() => {

@@ -10,7 +10,7 @@ export type Span = 'week' | 'month' | 'own'
 const msPerDay = 86_400_000
 
 /** The UTC day of a moment in milliseconds. */
-export function utcDay(milliseconds: number): string {
+function utcDay(milliseconds: number): string {
   return new Date(milliseconds).toISOString().slice(0, 10)
 }
 

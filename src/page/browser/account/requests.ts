@@ -52,7 +52,7 @@ const columns = [
 ]
 
 /** A table of requests. On a narrow screen each row looks like a card. With the ARIA roles, screen readers still read a table. */
-export function RequestTable({ pages }: { readonly pages: readonly (readonly LedgerRecord[])[] }): VNode {
+function RequestTable({ pages }: { readonly pages: readonly (readonly LedgerRecord[])[] }): VNode {
   return html`
     <table class="request-table" role="table">
       <caption class="faint">Chat requests, the newest first</caption>

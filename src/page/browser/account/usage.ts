@@ -152,7 +152,7 @@ const titles: Readonly<Record<Grouping, string>> = { day: 'Day', model: 'Model',
  * The figures as a table. Each group except days has a bar for its tokens. On a narrow screen the layout is different. With the
  * ARIA roles, screen readers still read a table.
  */
-export function UsageTable({ usage }: { readonly usage: Usage }): VNode {
+function UsageTable({ usage }: { readonly usage: Usage }): VNode {
   const { by, lines } = usage
   const max = Math.max(1, ...lines.map(tokensOf))
   return html`

@@ -24,7 +24,7 @@ export function useDropping(): void {
 }
 
 /** Opens the import pane with these files. */
-export function importFiles(files: Iterable<File>): void {
+function importFiles(files: Iterable<File>): void {
   addFiles(files)
   goTo('characters', '', 'import')
 }

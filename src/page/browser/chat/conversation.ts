@@ -118,7 +118,7 @@ interface AnsweringModelProps {
 }
 
 /** The model that has written the last reply, or that will write the first one. Says so if the model is a test double. */
-export function AnsweringModel({ talk, isChanging }: AnsweringModelProps): VNode {
+function AnsweringModel({ talk, isChanging }: AnsweringModelProps): VNode {
   const chosen = useRef('default')
   if (!isChanging) chosen.current = answeringId(talk)
   const { current: id } = chosen

@@ -186,7 +186,7 @@ const noGreeting = -1
  * @param messages all messages so far. If the last message is from the character, the model continues it
  * @param seed by default the model chooses a seed
  */
-export function requestFor(
+function requestFor(
   { name, id }: Pick<Talk, 'name' | 'id'>,
   messages: readonly Message[],
   { model, temperature, userName, persona }: Settings,
@@ -215,7 +215,7 @@ export function requestFor(
 }
 
 /** A random seed. */
-export function anySeed(): number {
+function anySeed(): number {
   // Some upstreams accept only 31 bits.
   return (crypto.getRandomValues(new Uint32Array(1))[0] ?? 1) >>> 1
 }

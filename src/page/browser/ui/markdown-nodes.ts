@@ -125,7 +125,7 @@ function withEntities(text: string): string {
 }
 
 /** A block of code with a button that copies the code. The block can have the focus, so that the arrow keys scroll the code. */
-export function CodeBlock({ text, language }: { readonly text: string; readonly language: string }): VNode {
+function CodeBlock({ text, language }: { readonly text: string; readonly language: string }): VNode {
   const isCopied = useSignal(false)
   const take = async () => {
     isCopied.value = await copy(text, 'The code')
