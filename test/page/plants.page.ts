@@ -302,21 +302,6 @@ describe('what is shown', () => {
     expect(await page.getByRole('dialog').textContent()).toContain('It belongs to another account')
     expect(await page.getByRole('dialog').count()).toBe(1)
   })
-
-  it('has no plants of the previous account after another sign-in', async () => {
-    const service = await serviceForThisTest()
-    await plant(service, ['Monstera'])
-    const page = await pageBrowser.openPage(service, { at })
-    await page.getByRole('row', { name: 'Monstera' }).waitFor()
-    await fillIn(page, 'a draft')
-    await page.getByRole('button', { name: 'Sign out' }).click()
-    await page.getByLabel('Your key').fill(await service.makeKey('other'))
-    await page.keyboard.press('Enter')
-    await page.getByRole('link', { name: 'Plants' }).click()
-    await page.getByText('There are no plants yet.').waitFor()
-    expect(await page.getByRole('textbox', { name: 'Name' }).inputValue()).toBe('')
-    expect(await page.content()).not.toContain('Monstera')
-  })
 })
 
 describe('pages', () => {
