@@ -8,6 +8,8 @@ interface Entry {
 
 /** The values in the order of their last use. */
 const entries = new Map<string, Entry>()
+/** The key of the value that was used last. */
+let newest: string | undefined
 let totalBytes = 0
 
 /**
@@ -21,14 +23,18 @@ export function cachedInThread<T>(kind: string, digest: string, make: () => T, b
   const key = `${kind} ${digest}`
   const found = entries.get(key)
   if (found) {
-    entries.delete(key)
-    entries.set(key, found)
+    if (key !== newest) {
+      entries.delete(key)
+      entries.set(key, found)
+      newest = key
+    }
     // The kind is the type: no other type is kept under this key.
     return found.value as T
   }
   const value = make()
   const bytes = bytesOf(value)
   entries.set(key, { value, bytes })
+  newest = key
   totalBytes += bytes
   for (const [oldest, { bytes: freed }] of entries) {
     if (totalBytes <= maxBytes || oldest === key) break
