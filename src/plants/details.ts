@@ -77,7 +77,7 @@ export function* changePlant(
   change: PlantChange,
   check?: (version: number) => void,
 ): Script<DetailedPlant> {
-  const [plant] = yield* readDetailed([{ account, id }])
+  const plant = (yield* readDetailed(account, [id])).get(id)
   if (!plant) throw unknownPlant()
   const merged = checkedPlant({
     name: change.name ?? plant.name,
@@ -139,23 +139,36 @@ interface DetailedRow extends DetailsRow {
   readonly photo_digest: string | null
 }
 
+/** The most plants that one statement reads: with their notes, they have up to 1 MB. */
+export const plantsPerRead = 50
+
 const selectDetailed = `
   SELECT p.account, p.id, name, tag, place, archived, created, updated, version, species, light, acquired, notes,
     photo_type, photo_bytes, photo_digest
-  FROM plants AS p LEFT JOIN plant_details AS d ON d.account = p.account AND d.plant = p.id`
+  FROM plants AS p LEFT JOIN plant_details AS d ON d.account = p.account AND d.plant = p.id
+  WHERE p.account = $1 AND p.id`
+const selectOne = `${selectDetailed} = $2`
+const selectMany = `${selectDetailed} IN (${Array.from({ length: plantsPerRead }, (_none, index) => `$${index + 2}`)})`
 
-/** Reads plants with their details. A plant that does not exist is left out. */
-export function* readDetailed(keys: readonly { account: number; id: number }[]): Script<readonly DetailedPlant[]> {
-  const rows = yield* queryEach<DetailedRow>(
-    `${selectDetailed} WHERE p.account = $1 AND p.id = $2`,
-    keys.map(({ account, id }) => [account, id]),
-  )
-  return yield* toDetailed(rows)
+/**
+ * Reads plants of an account with their details. A plant that does not exist is left out.
+ * @param ids at most `plantsPerRead` ids
+ * @returns the plants, by id
+ */
+export function* readDetailed(account: number, ids: readonly number[]): Script<ReadonlyMap<number, DetailedPlant>> {
+  const [first = 0, ...others] = ids
+  // A statement of many ids has always the same number of values, so that there is one prepared statement.
+  const padding = Array.from({ length: plantsPerRead - ids.length }, () => first)
+  const rows =
+    others.length === 0
+      ? yield* query<DetailedRow>(selectOne, account, first)
+      : yield* query<DetailedRow>(selectMany, account, first, ...others, ...padding)
+  return new Map((yield* toDetailed(rows)).map((plant) => [plant.id, plant]))
 }
 
 /** The account's plants with their details, by id. @param after only plants with higher ids */
 export function* readDetailedAfter(account: number, after: number, limit: number): Script<readonly DetailedPlant[]> {
-  const text = `${selectDetailed} WHERE p.account = $1 AND p.id > $2 ORDER BY p.id LIMIT $3`
+  const text = `${selectDetailed} > $2 ORDER BY p.id LIMIT $3`
   return yield* toDetailed(yield* query<DetailedRow>(text, account, after, limit))
 }
 

@@ -46,7 +46,7 @@ export class LongReplies {
   async send(request: FastifyRequest, reply: FastifyReply, listRequest: ListRequest): Promise<void> {
     // The version is read before the plants: after a change in between, the `ETag` is too old, and never gets a 304.
     const version = await this.#store.fetchVersion(callerOf(request).account.id)
-    if (version !== null && sendIfNotModified(request, reply, version, listRequest.query)) return
+    if (version !== null && sendIfNotModified(request, reply, version, listRequest.include)) return
     if (Number.isFinite(listRequest.limit)) await this.#sendPage(request, reply, listRequest)
     else this.#sendAll(request, reply, listRequest.query)
   }

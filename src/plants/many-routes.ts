@@ -33,7 +33,12 @@ const NewPlants = Type.Array(Type.Object(NewPlant.properties, { title: 'NewPlant
   minItems: 1,
   maxItems: maxBatch,
   errorMessage: `send an array of 1 to ${maxBatch} plants`,
-  examples: [[{ name: 'Fern', tag: 'shade' }, { name: 'Ivy', place: 'Kitchen' }]],
+  examples: [
+    [
+      { name: 'Fern', tag: 'shade' },
+      { name: 'Ivy', place: 'Kitchen' },
+    ],
+  ],
 })
 
 const ImportQuery = Type.Object({

@@ -60,14 +60,15 @@ function getRoute(app: TypedInstance, { store, scripts, includes, plantSchema }:
         if (sendIfKnown(request, reply, plant.version, include)) return
         sendPage(reply, { text: JSON.stringify(toReply(plant, included.has('id'))) })
       }
-      const sendDetailed = async ([plant]: readonly DetailedPlant[]) => {
+      const sendDetailed = async (plants: ReadonlyMap<number, DetailedPlant>) => {
+        const plant = plants.get(id)
         if (!plant) throw unknownPlant()
         if (hasTag(included) && sendIfKnown(request, reply, plant.version, include)) return
         const [shown] = await shownPlants(includes, account, [plant], included)
         sendPage(reply, { text: JSON.stringify(shown) })
       }
       const sent = showsDetails(included)
-        ? scripts.read(() => readDetailed([{ account, id }])).then(sendDetailed)
+        ? scripts.read(() => readDetailed(account, [id])).then(sendDetailed)
         : store.find(account, id).then(sendBare)
       sent.catch((error: unknown) => reply.send(error))
     },

@@ -14,6 +14,7 @@ export interface ListRequest {
   readonly limit: number
   /** The tag as it was sent, for the address of the next page. */
   readonly tag: string | undefined
+  readonly include: string | undefined
   readonly cursors: Cursors
 }
 
@@ -37,10 +38,10 @@ export function sendIfNotModified(
   request: FastifyRequest,
   reply: FastifyReply,
   version: PlantsVersion,
-  { withIds }: PlantQuery,
+  include: string | undefined,
 ): boolean {
-  // A reply with ids and a reply without ids have the same version, but different texts.
-  const tag = withIds ? `${version}.id` : version
+  // Replies that include other fields have the same version, but different texts.
+  const tag = include === undefined ? version : `${version}.${include}`
   reply.header('etag', `W/"${tag}"`)
   const isThere = matchesTag(request.headers['if-none-match'], tag)
   if (isThere) reply.code(304).send()
@@ -48,8 +49,14 @@ export function sendIfNotModified(
 }
 
 /** The `Link` header (RFC 8288) of a page that has a next page. */
-export function nextLink(last: Position, { query, limit, tag, cursors }: ListRequest): string {
-  const tagged = tag === undefined ? '' : `&tag=${encodeURIComponent(tag)}`
-  const included = query.withIds ? '&include=id' : ''
-  return `<${plantsPrefix}?limit=${limit}${tagged}${included}&after=${cursors.write(last)}>; rel="next"`
+export function nextLink(last: Position, { limit, tag, include, cursors }: ListRequest): string {
+  return linkTo({ limit, tag, include, after: cursors.write(last) })
+}
+
+/** The `Link` header of a next page with these query parameters. */
+export function linkTo(parameters: Readonly<Record<string, string | number | undefined>>): string {
+  const written = Object.entries(parameters).flatMap(([name, value]) =>
+    value === undefined ? [] : [`${name}=${encodeURIComponent(value)}`],
+  )
+  return `<${plantsPrefix}?${written.join('&')}>; rel="next"`
 }

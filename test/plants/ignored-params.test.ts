@@ -35,7 +35,7 @@ describe('x-ignored-params of plants', () => {
       [200, () => add('', body, 'k'), ['Tag', 'limit', 'watered']],
       [422, () => add('?a=1', { name: 'b' }, 'k'), ['a']],
       [409, () => add('', { name: 'b', id: 7, constructor: 1 }), ['constructor']],
-      [200, () => caller.send('/plants?Limit=0&q=a&q=b&include[]=id'), ['Limit', 'q', 'include[]']],
+      [200, () => caller.send('/plants?Limit=0&query=a&query=b&include[]=id'), ['Limit', 'query', 'include[]']],
       [200, () => caller.send('/plants?limit=5&offset=3', { method: 'HEAD' }), ['offset']],
       [200, () => caller.send('/plants/7?tag=x'), ['tag']],
       [404, () => caller.send('/plants/8?tag=x'), ['tag']],

@@ -93,7 +93,7 @@ describe('GET /plants', () => {
     ['limit=2147483647', ['a', 'b', 'c'], false],
     ['limit=002', ['a', 'b'], true],
     ['limit=%32', ['a', 'b'], true],
-    ['offset=2&Limit=1&q=a', ['a', 'b', 'c'], false],
+    ['offset=2&Limit=1&query=a', ['a', 'b', 'c'], false],
     ['tag=x', ['a', 'c'], false],
     ['tag=%20x%20', ['a', 'c'], false],
     ['tag=X', [], false],
