@@ -3,6 +3,7 @@ import { addAccountCommands, addTimeZoneCommand } from './access/account-command
 import { addKeyCommands } from './access/key-commands.ts'
 import { addAuditCommand } from './audit/commands.ts'
 import { commandLine } from './audit/record.ts'
+import { addCareCommands } from './care/commands.ts'
 import { addCharacterCommands } from './characters/commands.ts'
 import { addCardTestCommand } from './chat/commands.ts'
 import { PlainCommand } from './command.ts'
@@ -71,7 +72,7 @@ function createProgram(environment: Environment, serve: () => Promise<void>): Co
   })
   addTransferCommands(accounts, config, withStores)
   addKeyCommands(program, withStores)
-  addPlantCommands(program, withStores)
+  addCareCommands(program, addPlantCommands(program, withStores), withStores)
   addCardTestCommand(addCharacterCommands(program, config, withStores), config, withStores)
   addModelCommands(program, config)
   addUsageCommands(program, withStores)

@@ -1,7 +1,7 @@
 import { fstatSync } from 'node:fs'
 
 /** The columns with Unix seconds. Tables show them as ISO 8601. */
-const moments = new Set(['at', 'created', 'expires', 'revoked', 'suspended', 'last_used'])
+const moments = new Set(['at', 'created', 'expires', 'revoked', 'suspended', 'last_used', 'last'])
 
 /** The output for progress: stderr, or a fake in a test. */
 export interface ProgressOutput {

@@ -23,6 +23,8 @@ interface DueRow extends DueRule {
   readonly archived: number
 }
 
+/** The highest number of days from today on that may belong to the list. */
+export const maxWithinDays = 366
 /** The rows that one statement reads. With SQLite, it blocks the event loop for some 2 ms. */
 const rowsPerPortion = 500
 const maxFewPlants = 2000

@@ -84,6 +84,11 @@ export function daysBetween(day: string, later: string): number {
   return (Date.parse(`${later}T00:00:00Z`) - Date.parse(`${day}T00:00:00Z`)) / msPerDay
 }
 
+/** How many days a due date is before today; 0 from today on. */
+export function overdueDays(due: string, today: string): number {
+  return Math.max(0, daysBetween(due, today))
+}
+
 function yearOf(day: string): number {
   return Number(day.slice(0, 4))
 }

@@ -8,11 +8,14 @@ import type { Limits } from '../limit-values.ts'
 import type { Cursors } from '../plants/cursor.ts'
 import { canonicalDigest } from '../plants/idempotency.ts'
 import { changeOnce, keyOfRoute } from '../plants/kept-replies.ts'
+import type { LongReplies } from '../plants/long-replies.ts'
 import { checkedText } from '../plants/plant.ts'
+import { csvType } from '../plants/plant-csv.ts'
 import { PlantError, refusals, security } from '../plants/schemas.ts'
 import { query, type Script, type Scripts } from '../storage/scripts.ts'
 import {
   addEvents,
+  csvOfEvents,
   type EventFilter,
   eventIdOf,
   eventsOf,
@@ -25,13 +28,14 @@ import {
 } from './events.ts'
 import { readEvent, readFilter } from './input.ts'
 import { nextLink } from './links.ts'
-import { unknownPlant, zoneOf } from './rules.ts'
+import { checkPlant, unknownPlant, zoneOf } from './rules.ts'
 import {
   Event,
   EventFilterQuery,
   EventList,
   EventOfTag,
   EventPath,
+  EventsCsvQuery,
   EventsQuery,
   eventBody,
   NewEvent,
@@ -44,6 +48,7 @@ import {
 interface EventOptions {
   readonly scripts: Scripts
   readonly cursors: Cursors
+  readonly longReplies: LongReplies
   readonly limits: Limits
 }
 
@@ -165,7 +170,7 @@ function unknownPlantAt(index: number): ApiError {
   return invalidField(`[${index}].plant`, 'is not the id of one of your plants; GET /plants?include=id lists them')
 }
 
-function addListRoute(app: TypedInstance, { scripts, cursors }: EventOptions): void {
+function addListRoute(app: TypedInstance, { scripts, cursors, longReplies }: EventOptions): void {
   app.get(
     '/plants/:id/events',
     {
@@ -183,9 +188,17 @@ function addListRoute(app: TypedInstance, { scripts, cursors }: EventOptions): v
       },
     },
     async (request, reply) => {
-      setIgnoredHeader(request, reply, { query: EventsQuery })
       const account = callerOf(request).account.id
       const plant = request.params.id
+      if (request.query.format === 'csv') {
+        setIgnoredHeader(request, reply, { query: EventsCsvQuery })
+        const selected = await readPeriod(scripts, account, request.query)
+        await scripts.read(() => checkPlant(account, plant))
+        reply.header('content-disposition', `attachment; filename="events-${plant}.csv"`)
+        longReplies.stream(request, reply, csvType, () => csvOfEvents(scripts, account, plant, selected))
+        return reply
+      }
+      setIgnoredHeader(request, reply, { query: EventsQuery })
       const { kind, from, to, limit = defaultLimit, after } = request.query
       const [at, id] = after === undefined ? [] : cursors.readPlace('events', after)
       const place = after === undefined ? undefined : { at: Number(at), id: String(id) }

@@ -1,4 +1,6 @@
 import { randomInt, randomUUIDv7 } from 'node:crypto'
+import { setImmediate } from 'node:timers/promises'
+import { loadCsvWriter } from '../csv.ts'
 import { ApiError } from '../errors.ts'
 import { type Prunable, pruneOnce } from '../storage/prune.ts'
 import { joined, queryEach, rowOf, rowsOf, type Script, type Scripts, type Statement, sql } from '../storage/scripts.ts'
@@ -160,6 +162,29 @@ export function* eventsOf(
     SELECT id, at, kind, note, value, unit FROM care_events
     WHERE ${joined([...conditionsOf(account, plant, filter), ...next], ' AND ')}
     ORDER BY at DESC, id DESC LIMIT ${limit}`)
+}
+
+/** The columns of a CSV file with events. */
+const csvColumns = ['id', 'at', 'kind', 'note', 'value', 'unit'] as const
+
+/** The selected events of a plant as the texts of a CSV file, newest first. @throws ApiError 404 for an unknown plant */
+export async function* csvOfEvents(
+  scripts: Scripts,
+  account: number,
+  plant: number,
+  filter: EventFilter,
+): AsyncGenerator<string> {
+  const write = await loadCsvWriter()
+  yield write([csvColumns])
+  for (let after: EventPlace | undefined; ; ) {
+    const from = after
+    const events = await scripts.read(() => eventsOf(account, plant, filter, from, eventsPerPortion))
+    after = events.at(-1)
+    if (!after) return
+    yield write(events.map((event) => csvColumns.map((name) => event[name])))
+    // A fast reader takes each text at once.
+    await setImmediate()
+  }
 }
 
 /** One event of a plant. @throws ApiError 404 for an unknown plant or event */

@@ -2,9 +2,9 @@ import { type ApiError, invalidField } from '../errors.ts'
 import { controlCharacters, type NameRule, nameProblem } from '../text.ts'
 import { isCalendarDay } from '../time.ts'
 import { addDays, firstSecondOf, type Schedule } from './due.ts'
+import { maxWithinDays } from './due-list.ts'
 import type { EventFilter, NewEvent } from './events.ts'
 import type { EventFilterQuery, NewCare, NewEvent as SentEvent } from './schemas.ts'
-import { maxWithinDays } from './schemas.ts'
 
 /* The rules for requests that a JSON schema cannot express. */
 
@@ -88,9 +88,9 @@ function readWhen(param: string, text: string, secondOf: (day: string) => number
 
 /** Reads the parameter `within`. @returns days @throws ApiError 400 */
 export function readWithin(within = '0d'): number {
-  const days = Number(within.slice(0, -1))
-  if (days > maxWithinDays) throw invalidParameter('within', `is more than ${maxWithinDays}d; send fewer days`)
-  return days
+  const days = Number(/^(\d{1,3})d$/.exec(within)?.[1])
+  if (days <= maxWithinDays) return days
+  throw invalidParameter('within', `is no number of days from 0d to ${maxWithinDays}d`)
 }
 
 function invalidParameter(param: string, problem: string): ApiError {

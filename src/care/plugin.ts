@@ -6,6 +6,7 @@ import { answers, type TypedInstance } from '../http/openapi-fields.ts'
 import type { Limits } from '../limit-values.ts'
 import { Cursors } from '../plants/cursor.ts'
 import { openPlantsGroup } from '../plants/group.ts'
+import { LongReplies } from '../plants/long-replies.ts'
 import type { PlantStore } from '../plants/plant.ts'
 import { PlantError, refusals, security } from '../plants/schemas.ts'
 import type { Scripts } from '../storage/scripts.ts'
@@ -32,7 +33,7 @@ import {
 /** The objects and settings that the routes of care use. */
 export interface CareOptions {
   readonly scripts: Scripts
-  readonly store: Pick<PlantStore, 'cursorKey'>
+  readonly store: PlantStore
   readonly guard: Guard
   /** The limits of accounts without limits of their own. */
   readonly limits: Limits
@@ -47,7 +48,7 @@ export const carePlugin: FastifyPluginAsyncTypebox<CareOptions> = async (app, { 
   addRuleRoutes(app, scripts)
   addSnoozeRoute(app, scripts)
   addDueRoute(app, scripts, cursors)
-  eventRoutes(app, { scripts, cursors, limits })
+  eventRoutes(app, { scripts, cursors, limits, longReplies: new LongReplies(store, guard) })
 }
 
 function addRuleRoutes(app: TypedInstance, scripts: Scripts): void {

@@ -1,14 +1,12 @@
 import { type Static, Type } from '@sinclair/typebox'
-import { daysBetween } from './due.ts'
-import type { DueRule } from './due-list.ts'
+import { overdueDays } from './due.ts'
+import { type DueRule, maxWithinDays } from './due-list.ts'
 import { type CareEvent, maxEventsAtOnce } from './events.ts'
 import { type Rule, scheduleOf } from './rules.ts'
 
 /** The most days of an interval and of a snooze. */
 const maxInterval = 3650
 const maxSnooze = 366
-/** The highest value of `within`. */
-export const maxWithinDays = 366
 
 const once = { errorMessage: 'send it once' }
 
@@ -163,8 +161,7 @@ export const DueQuery = Type.Object({
   within: Type.Optional(
     Type.String({
       description: `How many days from today on belong to the list, such as \`3d\`; the default is \`0d\`, the most \`${maxWithinDays}d\`.`,
-      pattern: '^\\d{1,3}d$',
-      errorMessage: `send a number of days from 0d to ${maxWithinDays}d, once`,
+      ...once,
       examples: ['3d'],
     }),
   ),
@@ -189,8 +186,19 @@ export const EventFilterQuery = Type.Object({
 })
 export type EventFilterQuery = Static<typeof EventFilterQuery>
 
-export const EventsQuery = Type.Object({
+/** The query of a list of events as CSV. */
+export const EventsCsvQuery = Type.Object({
   ...EventFilterQuery.properties,
+  format: Type.Optional(
+    Type.Literal('csv', {
+      description: '`csv` gives all selected events as a CSV file; `limit` and `after` have no effect.',
+      errorMessage: 'send "csv", once',
+    }),
+  ),
+})
+
+export const EventsQuery = Type.Object({
+  ...EventsCsvQuery.properties,
   limit,
   after,
 })
@@ -298,7 +306,7 @@ export function careBody(rule: Rule): Static<typeof Care> {
 
 /** A due date as replies show it. @param today the day in the time zone of the caller */
 export function dueBody({ kind, due, last }: Pick<DueRule, 'kind' | 'due' | 'last'>, today: string) {
-  return { kind, due, overdue_days: Math.max(0, daysBetween(due, today)), last }
+  return { kind, due, overdue_days: overdueDays(due, today), last }
 }
 
 /** An event as replies show it. */

@@ -15,8 +15,8 @@ interface ShareOptions {
   readonly tag?: string
 }
 
-/** Adds `plants …` to the command line. */
-export function addPlantCommands(program: Command, withStores: WithStores<UsedStores>): void {
+/** Adds `plants …` to the command line. @returns the command `plants` */
+export function addPlantCommands(program: Command, withStores: WithStores<UsedStores>): Command {
   const plants = program.command('plants').description('let accounts see the plants of other accounts')
   plants
     .command('share')
@@ -61,6 +61,7 @@ export function addPlantCommands(program: Command, withStores: WithStores<UsedSt
     .action((options: { json?: true }) =>
       withStores(async ({ plants }) => printRows(await plants.shares(), options.json)),
     )
+  return plants
 }
 
 /** Finds the accounts, and trims and checks the tag. */

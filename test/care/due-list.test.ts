@@ -149,11 +149,11 @@ describe('what is due', () => {
   })
 
   it.each([
-    ['within=forever', '"within" is not valid: send a number of days from 0d to 366d, once.'],
-    ['within=367d', '"within" is more than 366d'],
-    ['within=-1d', '"within" is not valid'],
-    ['within=3', '"within" is not valid'],
-    ['within=1d&within=2d', '"within" is not valid'],
+    ['within=forever', '"within" is no number of days from 0d to 366d.'],
+    ['within=367d', '"within" is no number of days'],
+    ['within=-1d', '"within" is no number of days'],
+    ['within=3', '"within" is no number of days'],
+    ['within=1d&within=2d', '"within" is not valid: send it once.'],
     ['limit=0', 'from 1 to 1000'],
     ['after=abc', '"after" is not valid here'],
   ])('of %s is a 400', async (query, said) => {

@@ -29,6 +29,8 @@ const runBy: Readonly<Record<string, RunBy>> = {
   ),
   'conservatory accounts list': ['test/stores/move/move.test.ts'],
   'conservatory keys list': ['test/trials/service-user.trial.ts', 'sudo conservatory keys list'],
+  'conservatory care due': ['test/care/commands.test.ts', "'care', 'due'"],
+  'conservatory plants events': ['test/care/commands.test.ts', "'plants', 'events'"],
   'conservatory plants share': [actions],
   'conservatory plants shares': [noDatabase],
   'conservatory plants unshare': [actions],
