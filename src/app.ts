@@ -11,6 +11,7 @@ import { auditPlugin } from './access/audit-plugin.ts'
 import { callerOf, type Guard, guardRequests } from './access/guard.ts'
 import { keysPlugin } from './access/plugin.ts'
 import { countEvents } from './care/events.ts'
+import { feedPlugin } from './care/feed-routes.ts'
 import { careIncludes } from './care/includes.ts'
 import { carePlugin } from './care/plugin.ts'
 import type { CharacterLibrary } from './characters/library/library.ts'
@@ -158,7 +159,9 @@ export async function registerService(app: FastifyInstance, parts: AppParts): Pr
 
   const { photos } = stores
   await app.register(photoPlugin, { prefix: plantsPrefix, photos, guard, inFlight, workOf, limits: config.limits })
-  await app.register(carePlugin, { scripts: stores.scripts, store: stores.plants, guard, limits: config.limits })
+  const care = { scripts: stores.scripts, store: stores.plants, guard, limits: config.limits }
+  await app.register(carePlugin, care)
+  await app.register(feedPlugin, { ...care, audit: stores.audit, works: parts.works, readers })
 
   await app.register(keysPlugin, { prefix: '/keys', store: stores.access, guard, limits: config.limits })
   await app.register(auditPlugin, { guard, audit: stores.audit })

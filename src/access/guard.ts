@@ -126,7 +126,7 @@ export class Guard {
     const digest = digestKey(secret)
     const key = await this.#store.findKey(digest)
     if (!key) {
-      await this.#failures.slow(networkOf(request.from))
+      await this.slowDown(request)
       const reason = isMistyped(secret)
         ? 'The key is mistyped or cut off. Paste it again.'
         : 'The key is not known to this service. Check it, or ask the operator for a key.'
@@ -134,6 +134,14 @@ export class Guard {
     }
     await this.#admitKey(request, key, writeHeaders)
     this.#admitted.set(request.socket, { header: request.headers.authorization, writeHeaders, digest })
+  }
+
+  /**
+   * Resolves when the refusal of an unknown secret may be sent, so that nobody guesses secrets fast.
+   * @throws ApiError 429 after too many wrong secrets from the address
+   */
+  slowDown({ from }: FastifyRequest): Promise<void> {
+    return this.#failures.slow(networkOf(from))
   }
 
   /** @returns a promise when the request must be counted in the database, which the replicas share */

@@ -104,6 +104,10 @@ export class PostgresAuditTrail implements AuditTrail {
     return rows.map(toUnescaped)
   }
 
+  change<T>(change: (record: Recorder) => Script<T>): Promise<T> {
+    return runAudited(this.#database, change)
+  }
+
   async record(by: Actor, entry: AuditEntry): Promise<void> {
     await runAudited(this.#database, (record) => record(by, entry))
   }

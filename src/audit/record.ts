@@ -22,6 +22,8 @@ export const auditActions = [
   'account.import_undone',
   'share.granted',
   'share.revoked',
+  'feed.created',
+  'feed.ended',
   'character.created',
   'character.replaced',
   'character.deleted',
@@ -112,7 +114,7 @@ export interface AuditQuestion {
   readonly limit: number
 }
 
-/** The audit trail. Stores write the records of their own changes in their transactions; `record` is for all other changes. */
+/** The audit trail. Stores write the records of their own changes in their transactions; `change` and `record` are for all other changes. */
 export interface AuditTrail extends Prunable {
   /**
    * Up to `limit` records in the order of their changes. A caller that continues after the last record misses no record.
@@ -120,6 +122,11 @@ export interface AuditTrail extends Prunable {
    * @throws ApiError 400 when `after` is not the id of a record that matches the filters
    */
   list(question: AuditQuestion): Promise<readonly AuditRecord[]>
+  /**
+   * Runs a change and writes its records in one transaction, which is on disk when the promise resolves.
+   * @throws ApiError 403 when the account was deleted, 429 over `changes_per_day`, 503 or 507 when the database cannot write
+   */
+  change<T>(change: (record: Recorder) => Script<T>): Promise<T>
   /** Writes the audit record of a change that is not made in the database, such as a reload of `models.json`. */
   record(by: Actor, entry: AuditEntry): Promise<void>
 }

@@ -125,6 +125,10 @@ export class SqliteAuditTrail implements AuditTrail {
     return found
   }
 
+  async change<T>(change: (record: Recorder) => Script<T>): Promise<T> {
+    return runAudited(this.#database, change)
+  }
+
   async record(by: Actor, entry: AuditEntry): Promise<void> {
     const written = await this.#commit.run(() => writeRecord(this.#database, by, entry))
     by.onRecord?.(written)

@@ -55,7 +55,9 @@ async function setUp(settings: Settings) {
     const response = await service.request(path, { method, ...(json === undefined ? {} : { json }) })
     expect(response.ok, `${method} ${path}`).toBe(true)
     const text = await response.text()
-    const body: { id: string; prefix: string; key?: string } = text === '' ? {} : JSON.parse(text)
+    const body: { id: string; prefix: string; key?: string; url?: string } = text === '' ? {} : JSON.parse(text)
+    // The address of a calendar feed ends with its secret.
+    if (body.url !== undefined) secrets.push(body.url.slice(-32))
     if (body.key !== undefined) secrets.push(body.key)
     return body
   }
@@ -217,6 +219,16 @@ function accountSteps(setup: Setup): { readonly first: readonly Step[]; readonly
         before: { plants: 1 },
         after: null,
       }),
+      ...(['POST', 'DELETE'] as const).map(
+        (method): Step => ({
+          action: method === 'POST' ? 'feed.created' : 'feed.ended',
+          way: 'route',
+          async run() {
+            await setup.ask(method, '/care/feed')
+            return { target: null }
+          },
+        }),
+      ),
       command(setup, 'share.granted', 'plants share --from ann --to owner', {
         target: 'ann>owner',
         before: null,

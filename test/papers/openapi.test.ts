@@ -69,6 +69,7 @@ describe('the OpenAPI document', () => {
 
   test('has the routes of both interfaces, but not the alias /v1 and the pages of the service', () => {
     expect(operations.map(({ name }) => name).sort()).toEqual([
+      'DELETE /care/feed',
       'DELETE /characters/{name}',
       'DELETE /keys/{id}',
       'DELETE /plants/{id}',
@@ -77,6 +78,7 @@ describe('the OpenAPI document', () => {
       'DELETE /plants/{id}/events/{event}',
       'DELETE /plants/{id}/photo',
       'GET /audit',
+      'GET /care.ics',
       'GET /care/due',
       'GET /characters',
       'GET /characters/{name}',
@@ -96,6 +98,7 @@ describe('the OpenAPI document', () => {
       'GET /requests/{id}',
       'GET /usage',
       'PATCH /plants/{id}',
+      'POST /care/feed',
       'POST /characters',
       'POST /chat/completions',
       'POST /chat/prompt',
@@ -123,7 +126,8 @@ describe('the OpenAPI document', () => {
     })
     for (const { path, operation } of operations) {
       const wanted = isOfPlants.test(path) ? [{ bearer: [] }] : [{ apiKey: [] }, { bearer: [] }]
-      expect([path, operation['security']]).toEqual([path, wanted])
+      // The secret of a calendar is in its query.
+      expect([path, operation['security']]).toEqual([path, path === '/care.ics' ? [] : wanted])
     }
   })
 
@@ -196,6 +200,8 @@ describe('the examples of the OpenAPI document', () => {
     const body = new Uint8Array(png(cardChunk('ccv3', cardOfV3)))
     await service.request('/characters/Ada', { method: 'PUT', body, headers: { 'content-type': 'image/png' } })
     await service.request('/plants/1/photo', { method: 'PUT', body: new Uint8Array(png()) })
+    const feed = await service.request('/care/feed', { method: 'POST' })
+    const { url: calendar }: { url: string } = JSON.parse(await feed.text())
     const asked: string[] = []
     for (const { path, operation } of operations.filter(({ method }) => method === 'GET')) {
       const sent = parametersOf(operation).flatMap((parameter) => {
@@ -208,7 +214,8 @@ describe('the examples of the OpenAPI document', () => {
       const query = sent.filter((each) => each.in === 'query').map(({ name, example }) => [name, example])
       const filled = path.replace(/\{(\w+)\}/g, (written, name) => inPath.get(name) ?? written)
       if (filled.includes('{')) continue
-      const url = query.length > 0 ? `${filled}?${new URLSearchParams(query)}` : filled
+      const filledIn = query.length > 0 ? `${filled}?${new URLSearchParams(query)}` : filled
+      const url = path === '/care.ics' ? calendar : filledIn
       const response = await service.request(url)
       expect([url, response.status]).toEqual([url, 200])
       asked.push(url)

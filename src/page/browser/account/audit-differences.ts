@@ -113,6 +113,10 @@ export const actionGroups: Readonly<Record<string, Readonly<Record<string, strin
     'share.granted': 'Plants shared',
     'share.revoked': 'Share taken back',
   },
+  Calendars: {
+    'feed.created': 'Calendar feed made',
+    'feed.ended': 'Calendar feed ended',
+  },
   Characters: {
     'character.created': 'Character added',
     'character.replaced': 'Character replaced',
