@@ -2,7 +2,7 @@ import { randomUUID } from 'node:crypto'
 import { setImmediate } from 'node:timers/promises'
 import { bufferOf } from '../bytes.ts'
 import { ApiError } from '../errors.ts'
-import type { Prunable } from '../storage/prune.ts'
+import { type Prunable, pruneOnce } from '../storage/prune.ts'
 import { rowOf, rowsOf, type Script, type Scripts, sql } from '../storage/scripts.ts'
 import { unixSeconds } from '../time.ts'
 import { type NewPhoto, type PhotoFacts, photoTypes } from './photo.ts'
@@ -102,6 +102,11 @@ export class Photos implements Prunable {
   /** How many bytes the photos of the account's plants have. */
   bytesOf(account: number): Promise<number> {
     return this.#scripts.read(() => bytesOf(account))
+  }
+
+  /** Removes all photos without a plant, in short transactions. If that fails, the service removes them later. */
+  async removeAllLeft(): Promise<void> {
+    await pruneOnce(this, unixSeconds() - photoTtlSeconds).catch(() => undefined)
   }
 
   /** Removes pieces of photos without a plant. @param before the time at which an unfinished photo must have begun */

@@ -42,12 +42,13 @@ export async function openPostgresStores(url: string, by: Actor = commandLine, m
   const ledger = new PostgresLedger(database)
   const scripts = new PostgresScripts(database)
   const plants = new PostgresPlantStore(database, scripts)
+  const photos = new Photos(plants, scripts)
   const characters = new PostgresCharacterStore(database)
   const counts = new PostgresCounts(database)
   return {
     access,
     plants,
-    photos: new Photos(plants, scripts),
+    photos,
     transfers: new PostgresTransfers(database),
     characters,
     ledger,
@@ -58,6 +59,7 @@ export async function openPostgresStores(url: string, by: Actor = commandLine, m
       const isDeleted = await access.deleteAccount(name, removeAccountData, by)
       if (isDeleted) await removeAllLeftovers(characters)
       if (isDeleted) await removeAllLeftEvents(scripts)
+      if (isDeleted) await photos.removeAllLeft()
       return isDeleted
     },
     limiter: (settings) => new SharedLimiter({ settings, counts, caughtUp: () => ledger.caughtUp() }),

@@ -103,10 +103,11 @@ export function openSqliteStores(path: string, by: Actor = commandLine, mayCreat
   const characters = new SqliteCharacterStore(database, changes)
   const plants = new SqlitePlantStore(database, commit, changes)
   const scripts = new SqliteScripts(database, commit)
+  const photos = new Photos(plants, scripts)
   return {
     access,
     plants,
-    photos: new Photos(plants, scripts),
+    photos,
     transfers: new SqliteTransfers(database),
     characters,
     ledger,
@@ -117,6 +118,7 @@ export function openSqliteStores(path: string, by: Actor = commandLine, mayCreat
       const isDeleted = await access.deleteAccount(name, removeAccountData, by)
       if (isDeleted) await removeAllLeftovers(characters)
       if (isDeleted) await removeAllLeftEvents(scripts)
+      if (isDeleted) await photos.removeAllLeft()
       return isDeleted
     },
     limiter: (settings) => new LocalLimiter({ settings, spent: (...question) => ledger.spent(...question) }),

@@ -88,7 +88,10 @@ describe('a photo', () => {
   it('raises the version of the plant when it is set, replaced and deleted, but not when it is sent again', async () => {
     const { caller, put, get, used, version } = await scene()
     expect(await version()).toMatchObject({ version: 1, updated: 0 })
-    expect((await put(PNG.bare)).status).toBe(200)
+    const photo = await facts(await put(PNG.bare))
+    const plant = await caller.send('/plants/7?include=details')
+    expect(plant.headers.get('etag')).toMatch(/^"2\b/)
+    expect(JSON.parse(await plant.text())).toMatchObject({ name: 'Fern', photo })
     const first = await version()
     expect(first).toMatchObject({ version: 2, updated: expect.closeTo(Date.now() / 1000, -2) })
     expect(await used()).toBe(PNG.bare.length)
@@ -104,6 +107,7 @@ describe('a photo', () => {
     expect(await used()).toBe(0)
     await expectError(await get(), 'plants', 404)
     await expectError(await caller.send('/plants/7/photo', { method: 'DELETE' }), 'plants', 404)
+    expect(await (await caller.send('/plants/7?include=details')).text()).not.toContain('photo')
     expect(await sql.run('SELECT * FROM plant_details WHERE account = ?', caller.account)).toEqual([])
   })
 
@@ -112,6 +116,16 @@ describe('a photo', () => {
     expect((await put(JPEG.bare)).status).toBe(200)
     expect((await caller.send('/plants/7', { method: 'DELETE' })).status).toBe(204)
     expect(await used()).toBe(0)
+  })
+
+  it('is removed with its account', async () => {
+    const { caller, put } = await scene()
+    expect((await put(JPEG.bare)).status).toBe(200)
+    const [account] = await sql.run<{ name: string }>('SELECT name FROM accounts WHERE id = ?', caller.account)
+    const deletion = ['accounts', 'delete', account?.name ?? '']
+    expect(await conservatory(deletion, await settingsOf(service.dataDirectory))).toMatchObject({ code: 0 })
+    expect(await sql.run('SELECT id FROM photos WHERE owner = ?', caller.account)).toEqual([])
+    expect(await sql.run('SELECT photo FROM photo_pieces WHERE photo NOT IN (SELECT id FROM photos)')).toEqual([])
   })
 
   it('of a shared or unknown plant is a 404, and a key needs the scopes of plants', async () => {
