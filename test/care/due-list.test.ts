@@ -221,7 +221,7 @@ describe('the time zone of an account', () => {
 })
 
 describe('include=care,due', () => {
-  it('adds both to a plant, and the reply has no ETag', async () => {
+  it('adds both to plants and lists, to shared plants, too, and a reply with them has no ETag', async () => {
     const caller = await keeper([
       { id: 1, name: 'Fern' },
       { id: 2, name: 'Moss' },
@@ -238,9 +238,34 @@ describe('include=care,due', () => {
     const one = await ask(caller, '/plants/1?include=care,due')
     expect(one.body).toStrictEqual({ name: 'Fern', care: [feed, water], due })
     expect(one.headers.get('etag')).toBeNull()
+    const listed = [
+      { name: 'Fern', due },
+      { name: 'Moss', due: [] },
+    ]
+    const list = await ask(caller, '/plants?include=due')
+    expect(list.body).toStrictEqual(listed)
+    expect(list.headers.get('etag')).toBeNull()
+    expect((await ask(other, '/plants?include=due')).body).toStrictEqual(listed)
+    expect((await ask(caller, '/plants?include=care')).body).toStrictEqual([
+      { name: 'Fern', care: [feed, water] },
+      { name: 'Moss', care: [] },
+    ])
     const renamed = await ask(caller, '/plants/1?include=id,due', 'PATCH', { name: 'Bracken' })
     expect(renamed.body).toStrictEqual({ id: 1, name: 'Bracken', due })
     await archive(caller, 1)
     expect((await ask(caller, '/plants/1?include=due')).body).toStrictEqual({ name: 'Bracken', due: [] })
+  })
+
+  it('is read for every plant of a list of 1,000', async () => {
+    const ids = Array.from({ length: 1000 }, (_, id) => id)
+    const caller = await keeper(ids.map((id) => ({ id, name: `p${id}` })))
+    await insertRules(
+      caller,
+      ids.map((id) => [id, 'mist', '2026-11-29'] as const),
+    )
+    const plants = (await ask(caller, '/plants?limit=1000&include=id,care')).body
+    expect(plants.map(({ id, care }: { id: number; care: unknown[] }) => [id, care.length])).toEqual(
+      ids.map((id) => [id, 1]),
+    )
   })
 })
