@@ -20,7 +20,7 @@ export async function printExport(
   exportTo: (sink: ExportSink) => Promise<void>,
 ): Promise<void> {
   const to = (write: (lines: string) => void) =>
-    exportTo({ begin: (count) => write(headerLine(account, count)), add: write, end() {} })
+    exportTo({ begin: (...counts) => write(headerLine(account, ...counts)), add: write, end() {} })
   if (isPrintedToFile()) return await to(print)
   const file = await namelessFile(folder)
   try {
@@ -46,11 +46,11 @@ export class PlantsFile implements ExportSink {
     this.#account = account
   }
 
-  begin(count: number): void {
-    if (count === 0) return
+  begin(plants: number, belongings: number): void {
+    if (plants === 0) return
     prepareFolder(dirname(this.path))
     this.#opened = openSync(partOf(this.path), 'wx', 0o600)
-    this.#write(headerLine(this.#account, count))
+    this.#write(headerLine(this.#account, plants, belongings))
   }
 
   add(lines: string): void {

@@ -1,5 +1,6 @@
 import { AccessError, type Account } from '../access/access.ts'
-import { lineOf, readAccountFile } from './account-file.ts'
+import { lineOf, readAccountFile, readLines } from './account-file.ts'
+import type { Belonging } from './belongings.ts'
 import type { InputFile } from './input-file.ts'
 import { inBatches, Pace } from './pace.ts'
 import type { PortablePlant } from './rows.ts'
@@ -9,6 +10,8 @@ import { type ImportKey, type PlantTransfers, TakenId } from './transfers.ts'
 interface FileSummary {
   readonly digest: string
   readonly plants: number
+  /** The number of all lines, without the header. */
+  readonly lines: number
   /** The plants with the lowest and the highest id; undefined for a file without plants. */
   readonly lowest: PortablePlant | undefined
   readonly highest: PortablePlant | undefined
@@ -33,14 +36,14 @@ export interface Imported {
 export async function importFile(transfers: PlantTransfers, account: Account, file: InputFile): Promise<Imported> {
   const summary = await check(file)
   if (!summary.isAscending) await refuseRepeated(file)
-  const { digest, plants, lowest, highest } = summary
+  const { digest, plants, lines, lowest, highest } = summary
   const key = { account: account.id, digest }
   const known = await transfers.findImport(key)
   if (known?.isUndoing) {
     throw new AccessError('This import is being undone. Finish the undo first, with the same command and --undo.')
   }
   let before = known?.done ?? 0
-  if (!known || known.done === plants) {
+  if (!known || known.done === lines) {
     const mayBeTaken = lowest && highest && (await transfers.hasIdBetween(account.id, lowest.id, highest.id))
     if (mayBeTaken && (await isThere(transfers, account.id, file, known !== undefined)))
       return { plants, before: plants }
@@ -48,11 +51,11 @@ export async function importFile(transfers: PlantTransfers, account: Account, fi
     before = 0
   }
   try {
-    await write(transfers, key, file, plants, before)
+    await write(transfers, key, file, summary, before)
   } catch (error) {
     throw error instanceof TakenId ? await takenMeanwhile(transfers, key, file, error) : error
   }
-  return { plants, before }
+  return { plants, before: Math.min(before, plants) }
 }
 
 /**
@@ -61,9 +64,9 @@ export async function importFile(transfers: PlantTransfers, account: Account, fi
  * @throws AccessError for a fault of the file, and for a file that is not imported into the account
  */
 export async function undoImport(transfers: PlantTransfers, account: Account, file: InputFile): Promise<number> {
-  for await (const _ of file.bytes());
+  const { plants: count } = await check(file)
   const key = { account: account.id, digest: file.digest }
-  const { done, highest } = await transfers.beginUndo(key)
+  const { done, highest } = await transfers.beginUndo(key, count)
   const pace = new Pace(transfers)
   let removed = 0
   let at = 0
@@ -82,18 +85,20 @@ export async function undoImport(transfers: PlantTransfers, account: Account, fi
 /** @throws AccessError for the first fault of the file */
 async function check(file: InputFile): Promise<FileSummary> {
   let plants = 0
+  let belongings = 0
   let lowest: PortablePlant | undefined
   let highest: PortablePlant | undefined
   let isAscending = true
-  for await (const some of readAccountFile(file.bytes())) {
-    plants += some.length
-    for (const plant of some) {
+  for await (const some of readLines(file.bytes())) {
+    plants += some.plants.length
+    belongings += some.belongings.length
+    for (const plant of some.plants) {
       if (highest && plant.id <= highest.id) isAscending = false
       if (!highest || plant.id > highest.id) highest = plant
       if (!lowest || plant.id < lowest.id) lowest = plant
     }
   }
-  return { digest: file.digest, plants, lowest, highest, isAscending }
+  return { digest: file.digest, plants, lines: plants + belongings, lowest, highest, isAscending }
 }
 
 /**
@@ -156,41 +161,81 @@ async function isThere(
 }
 
 /** Records the import, and adds the plant with the highest id. @throws AccessError if that id is taken */
-async function beginImport(transfers: PlantTransfers, key: ImportKey, { plants, highest }: FileSummary): Promise<void> {
+async function beginImport(
+  transfers: PlantTransfers,
+  key: ImportKey,
+  { plants, lines, highest }: FileSummary,
+): Promise<void> {
   try {
-    await transfers.beginImport(key, plants, highest)
+    await transfers.beginImport(key, plants, highest, lines)
   } catch (error) {
     if (!(error instanceof TakenId)) throw error
     throw new AccessError(`There is a plant with the id ${error.id} already. Nothing was imported.`)
   }
 }
 
-/** Writes the plants of a file, except the first `before` plants, which an earlier run has written. */
+/** Writes the lines of a file, except the first `before` lines, which an earlier run has written. */
 async function write(
   transfers: PlantTransfers,
   key: ImportKey,
   file: InputFile,
-  plants: number,
+  { plants, lines }: FileSummary,
   before: number,
 ): Promise<void> {
   const pace = new Pace(transfers)
-  let at = 0
+  await writeAll(inBatches(readAccountFile(file.bytes()), pace), pace, 0, before, (at, some) =>
+    transfers.addPlants(key, at, some, at + some.length === lines),
+  )
+  await writeAll(belongingsOf(file, pace), pace, plants, before, (at, some) =>
+    transfers.addBelongings(key, at, some, at + some.length === lines),
+  )
+  if (file.digest === key.digest) return
+  throw new AccessError('The file was changed during the import. Restore the file, then undo the import with --undo.')
+}
+
+/** Batches of what belongs to the plants of a file. A piece of a photo is a batch of its own, because it is large. */
+async function* belongingsOf(file: InputFile, pace: Pace): AsyncGenerator<readonly Belonging[]> {
+  let waiting: Belonging[] = []
+  for await (const { belongings } of readLines(file.bytes())) {
+    for (const each of belongings) {
+      const isLarge = each.object === 'photo'
+      if (waiting.length > 0 && (isLarge || waiting.length >= pace.size)) {
+        yield waiting
+        waiting = []
+      }
+      if (isLarge) yield [each]
+      else waiting.push(each)
+    }
+  }
+  if (waiting.length > 0) yield waiting
+}
+
+/**
+ * Writes batches of lines.
+ * @param first the number of lines of the file before these
+ * @param before the number of lines of the file that are written
+ */
+async function writeAll<T>(
+  batches: AsyncIterable<readonly T[]>,
+  pace: Pace,
+  first: number,
+  before: number,
+  add: (at: number, some: readonly T[]) => Promise<void>,
+): Promise<void> {
+  let at = first
   let writing = Promise.resolve()
-  for await (const some of inBatches(readAccountFile(file.bytes()), pace)) {
+  for await (const some of batches) {
     const rest = some.slice(Math.max(0, before - at))
     const begin = at + some.length - rest.length
     at += some.length
     // One batch is written while the next one is read.
     await writing
     if (rest.length === 0) continue
-    const isLast = at === plants
-    writing = pace.take(rest.length, () => transfers.addPlants(key, begin, rest, isLast))
+    writing = pace.take(rest.length, () => add(begin, rest))
     // The next `await writing` throws the error of this batch.
     writing.catch(() => undefined)
   }
   await writing
-  if (file.digest === key.digest) return
-  throw new AccessError('The file was changed during the import. Restore the file, then undo the import with --undo.')
 }
 
 /** The refusal of an id that another plant took during the import. */

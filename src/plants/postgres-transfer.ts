@@ -5,17 +5,16 @@ import { livingReplicas } from '../storage/postgres/replicas.ts'
 import { runScript } from '../storage/postgres/scripts.ts'
 import { query, type Script } from '../storage/scripts.ts'
 import { accountGone } from '../storage/write-error.ts'
+import type { ExportQuery } from './belongings.ts'
 import { renewVersion } from './postgres-writes.ts'
-import type { PortablePlant, PortableRow } from './rows.ts'
-import { PlantTransfers, type Snapshot } from './transfers.ts'
+import { type PortablePlant, type PortableRow, portableColumns, portableTables } from './rows.ts'
+import { insertedOf, PlantTransfers, type ReadSnapshot } from './transfers.ts'
 
-const plantsPerRead = 2000
 /** The time limit of a transaction, which may have to wait for locks. */
 const maxWaitMs = 30_000
-/** The time limit of the count of an export. */
-const maxCountMs = 600_000
 /** The plants of the parameter `$2`, a JSON array. */
-const givenPlants = 'json_to_recordset($2::text::json) AS given (id BIGINT, name TEXT, tag TEXT)'
+const givenPlants = `json_to_recordset($2::text::json) AS given (id BIGINT, name TEXT, tag TEXT, place TEXT, archived BIGINT,
+  folded TEXT, found TEXT, created BIGINT, updated BIGINT, version BIGINT)`
 
 /** Exports and imports accounts of PostgreSQL. */
 export class PostgresTransfers extends PlantTransfers {
@@ -69,22 +68,21 @@ export class PostgresTransfers extends PlantTransfers {
     return renewVersion(account)
   }
 
-  protected snapshot(account: number): Snapshot {
-    return this.#database.snapshot(async function* (sql) {
-      await sql.unsafe(`SET LOCAL statement_timeout = ${maxCountMs}`)
-      const [counted] = await sql<{ count: number }[]>`SELECT count(*) FROM plants WHERE account = ${account}`
-      yield counted?.count ?? 0
-      // One statement reads all plants. It runs until its rows are read, so it has no time limit.
+  protected async withSnapshot(account: number, use: (read: ReadSnapshot) => Promise<void>): Promise<void> {
+    const reading = this.#database.snapshot(async function* (sql) {
+      // A statement runs until its rows are read, so it has no time limit.
       await sql`SET LOCAL statement_timeout = 0`
-      yield* sql<PortableRow[]>`SELECT id, name, tag FROM plants WHERE account = ${account} ORDER BY id`.cursor(
-        plantsPerRead,
-      )
+      const read: ReadSnapshot = <Row extends object>({ text, rowsPerRead }: ExportQuery) =>
+        sql.unsafe<Row[]>(text, [account]).cursor(rowsPerRead)
+      yield await use(read)
     })
+    for await (const _ of reading);
   }
 
   protected plantsById(account: number, ids: readonly number[]): Script<readonly PortableRow[]> {
     return query<PortableRow>(
-      `SELECT plants.id, plants.name, plants.tag FROM plants JOIN ${givenPlants} ON plants.id = given.id WHERE account = $1`,
+      `SELECT ${portableColumns} FROM ${portableTables}
+      WHERE p.account = $1 AND p.id IN (SELECT given.id FROM json_to_recordset($2::text::json) AS given (id BIGINT))`,
       account,
       JSON.stringify(ids.map((id) => ({ id }))),
     )
@@ -92,10 +90,11 @@ export class PostgresTransfers extends PlantTransfers {
 
   protected insert(account: number, plants: readonly PortablePlant[]): Script<readonly { readonly id: number }[]> {
     return query(
-      `INSERT INTO plants (account, id, name, tag) SELECT $1::bigint, id, name, tag FROM ${givenPlants}
+      `INSERT INTO plants (account, id, name, tag, place, archived, folded, found, created, updated, version)
+      SELECT $1::bigint, id, name, tag, place, archived, folded, found, created, updated, version FROM ${givenPlants}
       ON CONFLICT DO NOTHING RETURNING id`,
       account,
-      JSON.stringify(plants),
+      JSON.stringify(plants.map(insertedOf)),
     )
   }
 
@@ -103,9 +102,10 @@ export class PostgresTransfers extends PlantTransfers {
     return query(
       `DELETE FROM plants USING ${givenPlants}
       WHERE account = $1 AND plants.id = given.id AND plants.name = given.name AND plants.tag IS NOT DISTINCT FROM given.tag
+        AND plants.version = coalesce(given.version, plants.version)
       RETURNING plants.id`,
       account,
-      JSON.stringify(plants),
+      JSON.stringify(plants.map(({ id, name, tag, version }) => ({ id, name, tag, version }))),
     )
   }
 }

@@ -1,4 +1,5 @@
 import { type PlantPage, type PlantQuery, type StoredPlant, toReply } from './plant.ts'
+import type { NewPlant } from './schemas.ts'
 
 /** A plant's row in the database. */
 export interface PlantRow {
@@ -52,19 +53,39 @@ export function listTimedOut(): Error {
   return new Error('the reader of a long list took longer than ten minutes')
 }
 
-/** A plant of an export or an import. */
-export interface PortablePlant {
+/** A plant of an export or an import, with its details. Files of 0.2 have only ids, names and tags. */
+export interface PortablePlant extends NewPlant {
   readonly id: number
-  readonly name: string
-  readonly tag?: string
+  /** Unix seconds; missing for a plant that is older than its column. */
+  readonly created?: number
+  readonly updated?: number
+  readonly version?: number
 }
 
-/** A plant's row without its account. */
-export type PortableRow = Omit<PlantRow, 'account'>
+/** A plant's row in an export. */
+export interface PortableRow extends Omit<PlantRow, 'account' | 'version'> {
+  readonly species: string | null
+  readonly place: string | null
+  readonly light: string | null
+  readonly acquired: string | null
+  readonly notes: string | null
+  readonly archived: number
+  readonly created: number
+  readonly updated: number
+  readonly version: number
+}
+
+/** The columns of such a row. */
+export const portableColumns =
+  'p.id, name, tag, species, place, light, acquired, notes, archived, created, updated, version'
+/** The tables of such a row. */
+export const portableTables = 'plants AS p LEFT JOIN plant_details AS d ON d.account = p.account AND d.plant = p.id'
 
 /** The plant of a row without its account. */
-export function toPortable({ id, name, tag }: PortableRow): PortablePlant {
-  return tag === null ? { id, name } : { id, name, tag }
+export function toPortable({ id, name, archived, created, updated, version, ...row }: PortableRow): PortablePlant {
+  const details = Object.fromEntries(Object.entries(row).filter(([, value]) => value !== null))
+  const times = { ...(created > 0 && { created }), ...(updated > 0 && { updated }) }
+  return { id, name, ...details, ...(archived === 1 && { archived: true }), ...times, version }
 }
 
 /** The plant of a row. */

@@ -8,10 +8,9 @@ import { GroupCommit } from '../storage/group-commit.ts'
 import { queryEach, runScript, type Script } from '../storage/scripts.ts'
 import { closeSnapshot, openSnapshot } from '../storage/snapshots.ts'
 import { automaticPages } from '../storage/wal.ts'
-import type { PortablePlant, PortableRow } from './rows.ts'
-import { PlantTransfers, type Snapshot } from './transfers.ts'
-
-const plantsPerRead = 2000
+import type { ExportQuery } from './belongings.ts'
+import { type PortablePlant, type PortableRow, portableColumns, portableTables } from './rows.ts'
+import { insertedOf, PlantTransfers, type ReadSnapshot } from './transfers.ts'
 
 /** The number of pages of 4 KiB in SQLite's log at which a checkpoint runs while no service runs. */
 const aloneCheckpointPages = 8000
@@ -57,27 +56,28 @@ export class SqliteTransfers extends PlantTransfers {
   protected *renewVersion(): Script<void> {}
 
   /** The snapshot has a connection of its own. SQLite's readers block no writer. */
-  protected async *snapshot(account: number): Snapshot {
+  protected async withSnapshot(account: number, use: (read: ReadSnapshot) => Promise<void>): Promise<void> {
     const snapshot = openSnapshot(this.#database.name)
-    try {
-      const count = snapshot.prepare<[number], number>('SELECT count(*) FROM plants WHERE account = ?').pluck()
-      yield count.get(account) ?? 0
-      const page = snapshot.prepare<[number, number], PortableRow>(
-        `SELECT id, name, tag FROM plants WHERE account = ? AND id > ? ORDER BY id LIMIT ${plantsPerRead}`,
-      )
-      let rows = page.all(account, Number.MIN_SAFE_INTEGER - 1)
-      for (let last = rows.at(-1); last; last = rows.at(-1)) {
+    async function* read<Row extends object>({ text, rowsPerRead }: ExportQuery): AsyncGenerator<readonly Row[]> {
+      let rows: Row[] = []
+      for (const row of snapshot.prepare<[object], Row>(text).iterate({ 1: account })) {
+        rows.push(row)
+        if (rows.length < rowsPerRead) continue
         yield rows
+        rows = []
         await setImmediate()
-        rows = page.all(account, last.id)
       }
+      if (rows.length > 0) yield rows
+    }
+    try {
+      await use(read)
     } finally {
       closeSnapshot(snapshot)
     }
   }
 
   protected plantsById(account: number, ids: readonly number[]): Script<readonly PortableRow[]> {
-    const text = 'SELECT id, name, tag FROM plants WHERE account = $1 AND id = $2'
+    const text = `SELECT ${portableColumns} FROM ${portableTables} WHERE p.account = $1 AND p.id = $2`
     return queryEach<PortableRow>(
       text,
       ids.map((id) => [account, id]),
@@ -85,17 +85,27 @@ export class SqliteTransfers extends PlantTransfers {
   }
 
   protected insert(account: number, plants: readonly PortablePlant[]): Script<readonly { readonly id: number }[]> {
-    const text =
-      'INSERT INTO plants (account, id, name, tag) VALUES ($1, $2, $3, $4) ON CONFLICT DO NOTHING RETURNING id'
-    return queryEach(text, valuesOf(account, plants))
+    const text = `
+      INSERT INTO plants (account, id, name, tag, place, archived, folded, found, created, updated, version)
+      VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11) ON CONFLICT DO NOTHING RETURNING id`
+    return queryEach(
+      text,
+      plants
+        .map(insertedOf)
+        .map((row) => [
+          ...[account, row.id, row.name, row.tag, row.place, row.archived],
+          ...[row.folded, row.found, row.created, row.updated, row.version],
+        ]),
+    )
   }
 
   protected remove(account: number, plants: readonly PortablePlant[]): Script<readonly { readonly id: number }[]> {
-    const text = 'DELETE FROM plants WHERE account = $1 AND id = $2 AND name = $3 AND tag IS $4 RETURNING id'
-    return queryEach(text, valuesOf(account, plants))
+    const text = `
+      DELETE FROM plants WHERE account = $1 AND id = $2 AND name = $3 AND tag IS $4 AND version = coalesce($5, version)
+      RETURNING id`
+    return queryEach(
+      text,
+      plants.map(({ id, name, tag = null, version = null }) => [account, id, name, tag, version]),
+    )
   }
-}
-
-function valuesOf(account: number, plants: readonly PortablePlant[]) {
-  return plants.map(({ id, name, tag = null }) => [account, id, name, tag])
 }

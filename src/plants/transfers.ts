@@ -3,15 +3,24 @@ import { commandLine, type Recorder } from '../audit/record.ts'
 import { query, type Script } from '../storage/scripts.ts'
 import { unixSeconds } from '../time.ts'
 import { plantLine } from './account-file.ts'
+import {
+  addBelongings,
+  type Belonging,
+  belongingLine,
+  belongingQueries,
+  countOfBelongings,
+  type ExportQuery,
+} from './belongings.ts'
+import { columnsOf, insertDetails } from './details.ts'
 import { transferEntry } from './policy.ts'
-import { type PortablePlant, type PortableRow, toPortable } from './rows.ts'
+import { type PortablePlant, type PortableRow, portableColumns, portableTables, toPortable } from './rows.ts'
 import { nameOf } from './shares.ts'
 
 /** Takes all plants of an account, from one snapshot and in the order of their ids. An error of a method ends the export. */
 export interface ExportSink {
-  /** Called first, with the number of plants. */
-  begin(count: number): void
-  /** Takes some plants as whole lines of an account's file; called any number of times. */
+  /** Called first, with the number of plants, and of the lines that follow theirs. */
+  begin(plants: number, belongings: number): void
+  /** Takes some of them as whole lines of an account's file; called any number of times. */
   add(lines: string): void
   /** Called after the last plant. */
   end(): void
@@ -27,9 +36,9 @@ export interface ImportKey {
 
 /** The progress of an import. */
 export interface Import {
-  /** The number of plants in the file. */
+  /** The number of lines in the file, without the header. */
   readonly plants: number
-  /** How many plants, from the first one on, are written. */
+  /** How many lines, from the first one on, are written. */
   readonly done: number
   /** The highest id of the file, whose plant is written first; null for a file without plants. */
   readonly highest: number | null
@@ -54,8 +63,23 @@ export class TakenId extends AccessError {
   }
 }
 
-/** The plants of one snapshot: their number, then the plants in the order of their ids. */
-export type Snapshot = AsyncIterable<number | readonly PortableRow[]>
+/** Reads the rows of a statement over one snapshot, in portions. */
+export type ReadSnapshot = <Row extends object>(query: ExportQuery) => AsyncIterable<readonly Row[]>
+
+const plantsQuery: ExportQuery = {
+  text: `SELECT ${portableColumns} FROM ${portableTables} WHERE p.account = $1 ORDER BY p.id`,
+  rowsPerRead: 1000,
+}
+const countQuery: ExportQuery = {
+  text: `SELECT (SELECT count(*) FROM plants WHERE account = $1) AS plants, ${countOfBelongings} AS belongings`,
+  rowsPerRead: 1,
+}
+
+/** The columns of `plants` for a plant of a file. A file of 0.2 has no times, so the plant is new. */
+export function insertedOf(plant: PortablePlant) {
+  const { id, created = unixSeconds(), updated = created, version = 1 } = plant
+  return { id, ...columnsOf(plant), created, updated, version }
+}
 
 /** The condition for the row of an import. */
 const ofImport = 'account = $1 AND digest = $2'
@@ -82,14 +106,15 @@ export abstract class PlantTransfers {
   protected abstract lock(account: number): Script<unknown>
   /** Notes that the plants of the account have changed. */
   protected abstract renewVersion(account: number): Script<unknown>
-  protected abstract snapshot(account: number): Snapshot
+  /** Opens a snapshot of an account, while `use` reads it: one statement after the other. */
+  protected abstract withSnapshot(account: number, use: (read: ReadSnapshot) => Promise<void>): Promise<void>
   protected abstract plantsById(account: number, ids: readonly number[]): Script<readonly PortableRow[]>
   /** Inserts plants, except those whose ids are taken. @returns the ids of the inserted plants */
   protected abstract insert(
     account: number,
     plants: readonly PortablePlant[],
   ): Script<readonly { readonly id: number }[]>
-  /** Removes the plants that the account has with the same id, name and tag. @returns their ids */
+  /** Removes the plants that the account has with the same id, name, tag and version, if the file has one. @returns their ids */
   protected abstract remove(
     account: number,
     plants: readonly PortablePlant[],
@@ -105,10 +130,17 @@ export abstract class PlantTransfers {
 
   /** Exports the plants without an audit record. It is for the deletion of an account: the deletion has its own audit record. */
   async copyPlants(account: number, sink: ExportSink): Promise<void> {
-    for await (const part of this.snapshot(account)) {
-      if (typeof part === 'number') sink.begin(part)
-      else sink.add(part.map((row) => plantLine(toPortable(row))).join(''))
-    }
+    await this.withSnapshot(account, async (read) => {
+      for await (const [count] of read<{ plants: number; belongings: number }>(countQuery)) {
+        sink.begin(count?.plants ?? 0, count?.belongings ?? 0)
+      }
+      for await (const rows of read<PortableRow>(plantsQuery)) {
+        sink.add(rows.map((row) => plantLine(toPortable(row))).join(''))
+      }
+      for (const query of belongingQueries) {
+        for await (const rows of read(query)) sink.add(rows.map(belongingLine).join(''))
+      }
+    })
     sink.end()
   }
 
@@ -137,6 +169,7 @@ export abstract class PlantTransfers {
     { account, digest }: ImportKey,
     plants: number,
     highest: PortablePlant | undefined,
+    lines = plants,
     by = commandLine,
   ): Promise<void> {
     const { lock, renewVersion, add } = this.#statements(account)
@@ -149,7 +182,7 @@ export abstract class PlantTransfers {
           DO UPDATE SET plants = excluded.plants, done = 0, highest = excluded.highest, undoing = 0, created = excluded.created`,
         account,
         digest,
-        plants,
+        lines,
         highest?.id ?? null,
         unixSeconds(),
       )
@@ -162,42 +195,60 @@ export abstract class PlantTransfers {
   /**
    * Adds the next plants of an import's file, and saves the progress in the same transaction.
    * @param at the number of plants in the file before these plants
-   * @param isLast whether these plants are the last of the file. Before the last plants are written, a power cut may undo
+   * @param isLast whether these plants are the last lines of the file. Before the last plants are written, a power cut may undo
    *   some of the import
    * @throws TakenId when an id is taken; AccessError when the progress of the import is not `at`, or the import is being
    *   undone
    */
-  async addPlants(key: ImportKey, at: number, plants: readonly PortablePlant[], isLast: boolean): Promise<void> {
-    const { lock, renewVersion, add } = this.#statements(key.account)
+  addPlants(key: ImportKey, at: number, plants: readonly PortablePlant[], isLast: boolean): Promise<void> {
+    const { renewVersion, add } = this.#statements(key.account)
+    return this.#addLines(key, at, plants.length, isLast, function* (highest) {
+      yield* add(plants.filter(({ id }) => id !== highest))
+      yield* renewVersion()
+    })
+  }
+
+  /** Adds the next belongings of the plants, as `addPlants` adds plants. @param at the number of lines before these */
+  addBelongings(key: ImportKey, at: number, belongings: readonly Belonging[], isLast: boolean): Promise<void> {
+    return this.#addLines(key, at, belongings.length, isLast, () => addBelongings(key.account, belongings))
+  }
+
+  async #addLines(
+    { account, digest }: ImportKey,
+    at: number,
+    lines: number,
+    isLast: boolean,
+    add: (highest: number | null) => Script<void>,
+  ): Promise<void> {
+    const { lock } = this.#statements(account)
     function* script(): Script<void> {
       yield* lock()
       const [saved] = yield* query<{ highest: number | null }>(
         `UPDATE imports SET done = $3 WHERE ${ofImport} AND done = $4 AND undoing = 0 RETURNING highest`,
-        key.account,
-        key.digest,
-        at + plants.length,
+        account,
+        digest,
+        at + lines,
         at,
       )
       if (!saved) throw importChanged()
-      yield* add(plants.filter(({ id }) => id !== saved.highest))
-      yield* renewVersion()
+      yield* add(saved.highest)
     }
     await (isLast ? this.write(script) : this.writeBatch(script))
   }
 
-  /** Begins or continues to undo an import. Then no run adds more plants. @throws AccessError if there is no such import */
-  beginUndo(key: ImportKey, by = commandLine): Promise<Import> {
+  /** Begins or continues to undo an import of a file with so many plants. Then no run adds more of it. @throws AccessError if there is no such import */
+  beginUndo(key: ImportKey, plants: number, by = commandLine): Promise<Import> {
     const { account, digest } = key
     return this.write(function* (record) {
-      const [begun] = yield* query<{ plants: number }>(
-        `UPDATE imports SET undoing = 1 WHERE ${ofImport} AND undoing = 0 RETURNING plants`,
+      const begun = yield* query(
+        `UPDATE imports SET undoing = 1 WHERE ${ofImport} AND undoing = 0 RETURNING digest`,
         account,
         digest,
       )
       const found = yield* readImport(key)
       if (!found) throw new AccessError('This file is not imported into the account, so there is nothing to undo.')
-      if (begun) {
-        yield* record(by, transferEntry('account.import_undone', account, yield* nameOf(account), begun.plants))
+      if (begun.length > 0) {
+        yield* record(by, transferEntry('account.import_undone', account, yield* nameOf(account), plants))
       }
       return found
     })
@@ -208,7 +259,7 @@ export abstract class PlantTransfers {
     await this.write(() => query(`DELETE FROM imports WHERE ${ofImport}`, account, digest))
   }
 
-  /** Removes the plants that the account has with the same id, name and tag. @returns how many plants were removed */
+  /** Removes the plants that the account has with the same id, name, tag and version. @returns how many plants were removed */
   removePlants(account: number, plants: readonly PortablePlant[]): Promise<number> {
     const { remove, renewVersion } = this.#statements(account)
     return this.writeBatch(function* () {
@@ -218,17 +269,18 @@ export abstract class PlantTransfers {
     })
   }
 
-  /** Removes at most `maxKeys` idempotency keys of the account. @returns how many keys were removed */
-  async removeKeys(account: number, maxKeys: number): Promise<number> {
-    const removed = await this.writeBatch(() =>
+  /** Removes at most `maxKeys` idempotency keys, or kept replies, of the account. @returns how many were removed */
+  removeKeys(account: number, maxKeys: number): Promise<number> {
+    const remove = (table: 'idempotency_keys' | 'kept_replies') =>
       query(
-        `DELETE FROM idempotency_keys WHERE account = $1 AND key IN
-          (SELECT key FROM idempotency_keys WHERE account = $1 LIMIT $2) RETURNING 1`,
+        `DELETE FROM ${table} WHERE account = $1 AND key IN
+          (SELECT key FROM ${table} WHERE account = $1 LIMIT $2) RETURNING 1`,
         account,
         maxKeys,
-      ),
-    )
-    return removed.length
+      )
+    return this.writeBatch(function* () {
+      return (yield* remove('idempotency_keys')).length || (yield* remove('kept_replies')).length
+    })
   }
 
   /** The files that the deletion of the account has written. */
@@ -262,6 +314,7 @@ export abstract class PlantTransfers {
         const added = new Set((yield* insert(plants)).map(({ id }) => id))
         const taken = plants.find(({ id }) => !added.has(id))
         if (taken) throw new TakenId(taken.id)
+        yield* insertDetails(account, plants)
       },
     }
   }

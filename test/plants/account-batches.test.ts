@@ -98,7 +98,7 @@ describe('accounts import, in batches', () => {
     const file = await fileIn(here, plants)
     await here.run('accounts', 'import', 'bob', file)
     const digest = createHash('sha256').update(readFileSync(file)).digest('hex')
-    await here.stores.transfers.beginUndo({ account: await idOf(here, 'bob'), digest })
+    await here.stores.transfers.beginUndo({ account: await idOf(here, 'bob'), digest }, 3)
     const told = 'This import is being undone. Finish the undo first, with the same command and --undo.\n'
     expect(await here.run('accounts', 'import', 'bob', file)).toMatchObject({ code: 1, stderr: told })
   })
@@ -138,7 +138,7 @@ describe('accounts delete, in batches', () => {
     const rest = files.find((path) => path !== whole) ?? ''
     expect(files.toSorted()).toEqual([whole, rest].toSorted())
     expect(ended.stderr).toBe(`The account "ann" is deleted. Its plants are in ${whole} and ${rest}.\n`)
-    expect(await plantsIn(readFileSync(rest, 'utf8'))).toStrictEqual(plants.slice(2))
+    expect(await plantsIn(readFileSync(rest, 'utf8'))).toMatchObject(plants.slice(2))
   })
 
   it('reports a missing file of an earlier run, and continues', async () => {

@@ -5,6 +5,7 @@ import fc from 'fast-check'
 import { describe, expect, it, onTestFinished } from 'vitest'
 import { AccessError } from '../../src/access/access.ts'
 import { headerLine, plantLine, readAccountFile } from '../../src/plants/account-file.ts'
+import { query } from '../../src/storage/scripts.ts'
 import {
   type AccountsHere,
   accountsIn,
@@ -41,8 +42,8 @@ describe('accounts export', () => {
     expect(exported).toMatchObject({ code: 0, stderr: '' })
     const lines = exported.stdout.trimEnd().split('\n')
     expect(lines.map((line): unknown => JSON.parse(line))).toStrictEqual([
-      { object: 'account', format: 'conservatory-account', version: 1, account: 'ann', plants: 3 },
-      ...plants,
+      { object: 'account', format: 'conservatory-account', version: 2, account: 'ann', plants: 3, belongings: 0 },
+      ...plants.map((plant) => ({ ...plant, created: expect.any(Number), updated: expect.any(Number), version: 1 })),
     ])
     const file = join(here.folder, 'ann.jsonl')
     writeFileSync(file, exported.stdout)
@@ -121,10 +122,19 @@ describe('accounts import', () => {
   it.for([
     ['', /^Line 1: this is not an account's file/],
     ['{"id":1,"name":"a"}\n', /^Line 1: this is not an account's file/],
-    [header.replace('"version":1', '"version":2'), /^Line 1: the version 2 is not known/],
+    [header.replace('"version":2', '"version":3'), /^Line 1: the version 3 is not known/],
     [header.replace(',"plants":1', ''), /^Line 1: the number of plants is missing/],
     [header, /announces 1 plant, but 0 follow\./],
     [`${header}{"id":1,"name":"a"}\n{"id":2,"name":"b"}\n`, /announces 1 plant, but 2 follow\./],
+    [
+      `${header.replace('"belongings":0', '"belongings":1')}{"id":1,"name":"a"}\n`,
+      /announces 1 line of care and photos, but 0 follow\./,
+    ],
+    [`${header}{"object":"care","plant":1,"kind":"water"}\n{"id":1,"name":"a"}\n`, /^Line 3: the plants come before/],
+    [`${header}{"object":"cat"}\n`, /^Line 2: the object is not known here/],
+    [`${header}{"object":"event","plant":1,"kind":"water","at":{}}\n`, /^Line 2: "at" is neither a text nor a number/],
+    [`${header}{"id":1,"name":"a","species":5}\n`, /^Line 2: "species" is not a text/],
+    [`${header}{"id":1,"name":"a","version":0}\n`, /^Line 2: "version" is not a whole number/],
     [`${header}{"id":1,"na`, /^Line 2: a plant needs an id/],
     [`${header}null\n`, /^Line 2: a plant needs an id/],
     [`${header}{"name":"a"}\n`, /^Line 2: a plant needs an id/],
@@ -161,6 +171,31 @@ describe('accounts import', () => {
 })
 
 describe('accounts delete', () => {
+  it('exports care, events and photos too, so that an import gives them back', async () => {
+    const here = await startHere()
+    await plantHard(here, 'ann')
+    const ann = await idOf(here, 'ann')
+    const insert = (text: string) => here.stores.scripts.write(ann, () => query(text))
+    await insert(
+      `INSERT INTO care_rules (account, plant, kind, every_days, set_on) VALUES (${ann}, 1, 'water', 7, '2026-01-01')`,
+    )
+    await insert(`INSERT INTO care_logs (log, owner, account, plant) VALUES (5, ${ann}, ${ann}, 1)`)
+    await insert("INSERT INTO care_events (log, id, at, kind) VALUES (5, 'a', 1764000000, 'water')")
+    await insert(`INSERT INTO photos (id, owner, bytes, begun, account, plant) VALUES ('p', ${ann}, 3, 0, ${ann}, 1)`)
+    await insert("INSERT INTO photo_pieces (photo, place, bytes) VALUES ('p', 0, x'010203')")
+    await insert(`INSERT INTO plant_details (account, plant, photo_type, photo_bytes, photo_digest)
+      VALUES (${ann}, 1, 'image/png', 3, 'sha256:x')`)
+    await insert(`INSERT INTO kept_replies (account, key, request, reply, created) VALUES (${ann}, 'k', '', '', 0)`)
+    const before = await here.run('accounts', 'export', 'ann')
+    const deleted = await here.run('accounts', 'delete', 'ann')
+    const path = /in (.*)\.\n$/.exec(deleted.stderr)?.[1] ?? ''
+    expect(readFileSync(path, 'utf8')).toBe(before.stdout)
+    expect(await here.run('accounts', 'import', 'bob', path)).toMatchObject({ code: 0 })
+    const after = await here.run('accounts', 'export', 'bob')
+    expect(after.stdout.replace('"bob"', '"ann"')).toBe(before.stdout)
+    expect((await here.run('check')).code).toBe(0)
+  })
+
   it('exports the plants, then deletes everything that the account owns, and nothing of other accounts', async () => {
     const service = await serviceForThisTest()
     const here = await startHere(service.dataDirectory)
@@ -191,7 +226,7 @@ describe('accounts delete', () => {
     expect(ended.stderr).toBe(`The account ${JSON.stringify(name)} is deleted. Its plants are in ${path}.\n`)
     expect(statSync(path).mode & 0o077).toBe(0)
     const kept = [...plants.slice(0, 2), { id: 77, name: 'once' }, ...plants.slice(2)]
-    expect(await plantsIn(readFileSync(path, 'utf8'))).toEqual(kept)
+    expect(await plantsIn(readFileSync(path, 'utf8'))).toMatchObject(kept)
 
     await onceKnown(async () => expectError(await service.request('/plants', { headers }), 'plants', 401))
     const left = async (table: string, where: string) =>

@@ -57,7 +57,7 @@ describe.each(engines)('the transfers of $name', (engine) => {
     await expect(transfers.addPlants(key(account), 1, [moss, ivy], true)).rejects.toMatchObject({ id: 8 })
     expect(await transfers.findImport(key(account))).toMatchObject({ done: 1 })
     expect(await held()).toStrictEqual([fern, { ...moss, name: 'mine' }, ivy])
-    await transfers.beginUndo(key(account))
+    await transfers.beginUndo(key(account), 3)
     await plants.remove(account, 8)
     await expect(transfers.addPlants(key(account), 1, [moss, ivy], true)).rejects.toThrow(
       'Another command is working on this',

@@ -66,17 +66,17 @@ export async function plantsIn(
   return found
 }
 
-/** All plants of an account, in the shape of an export. */
+/** The ids, names and tags of all plants of an account, read from an export. */
 export async function exportedFrom(transfers: PlantTransfers, account: number): Promise<readonly PortablePlant[]> {
   let text = ''
-  const begin = (count: number) => {
-    text = headerLine('ann', count)
+  const begin = (...counts: [number, number]) => {
+    text = headerLine('ann', ...counts)
   }
   const add = (lines: string) => {
     text += lines
   }
   await transfers.exportPlants(account, { begin, add, end() {} })
-  return plantsIn(text)
+  return (await plantsIn(text)).map(({ id, name, tag }) => (tag === undefined ? { id, name } : { id, name, tag }))
 }
 
 /** Imports plants into an account, in the same way as the command. */
