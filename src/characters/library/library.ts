@@ -160,20 +160,24 @@ export class CharacterLibrary {
     if (!this.#isScanned) await this.#scanned()
     // A file may have changed since the scan of its folder. Then the folders are scanned once more.
     for (const isLast of [false, true]) {
-      const found = await findCharacter(this.#store, this.#public, account, text)
+      const finding = findCharacter(this.#store, this.#public, account, text)
+      const found = finding instanceof Promise ? await finding : finding
       if (!found) return undefined
-      const { name, origin, digest } = found
       const load = async () =>
         this.#during(account ?? noAccount, await found.size(), () => loadCard(found, this.#workOf(account)))
-      const kept = this.#cache.get(account, digest, load)
+      const kept = this.#cache.get(account, found.digest, load)
       const card = kept instanceof Promise ? await kept : kept
       if (card) {
-        if (origin === 'account' && account !== null) this.#onUse?.({ account, name, digest })
+        this.#noteUse(account, found)
         return { ...found, card }
       }
       if (!isLast) await this.rescan()
     }
     return undefined
+  }
+
+  #noteUse(account: number | null, { name, origin, digest }: FoundCharacter): void {
+    if (origin === 'account' && account !== null) this.#onUse?.({ account, name, digest })
   }
 
   /** Resolves a name like `resolve`, without reading the card. */

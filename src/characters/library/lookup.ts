@@ -88,29 +88,32 @@ export class PublicCards {
 
 /**
  * Finds a character by a name, which may pin a version. An exact match comes before a match without regard to case. Among equal
- * matches the account's uploads come first, then the folder's cards, then the starters.
+ * matches the account's uploads come first, then the folder's cards, then the starters. The result is a promise only if the store
+ * gives one.
  * @param account the account whose uploads are searched; null to search no uploads
  */
-export async function findCharacter(
+export function findCharacter(
   store: CharacterStore,
   cards: PublicCards,
   account: number | null,
   text: string,
-): Promise<FoundCharacter | undefined> {
+  match: NameMatch = 'exact',
+): FoundCharacter | undefined | Promise<FoundCharacter | undefined> {
   const { name, digest } = parseCharacterName(text)
   if (digest === null) return undefined
-  for (const match of ['exact', 'any-case'] as const) {
-    const finding = findUploads(store, account, name, match, digest)
-    const own = finding instanceof Promise ? await finding : finding
+  const chosen = (own: readonly StoredVersion[]): FoundCharacter | undefined => {
     // Without a pin, an upload hides the public cards.
     const others = digest === undefined && own.length > 0 ? [] : cards.find(name, match, digest)
     const [upload, card] = [own[0], others[0]]
     // If two different digests have the pinned beginning, the pin matches no version.
-    if (digest !== undefined && new Set([...own, ...others].map((version) => version.digest)).size > 1) continue
+    if (digest !== undefined && new Set([...own, ...others].map((version) => version.digest)).size > 1) return undefined
     if (upload && account !== null) return ofAccount(store, account, upload)
-    if (card) return ofFolder(card)
+    return card && ofFolder(card)
   }
-  return undefined
+  const orOther = (own: readonly StoredVersion[]) =>
+    chosen(own) ?? (match === 'exact' ? findCharacter(store, cards, account, text, 'any-case') : undefined)
+  const own = findUploads(store, account, name, match, digest)
+  return own instanceof Promise ? own.then(orOther) : orOther(own)
 }
 
 /** @param digest the beginning of the digest of a version; undefined for the current version */
