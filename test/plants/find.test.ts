@@ -153,7 +153,7 @@ describe('GET /plants', () => {
       tags.add(etag)
       const headers = { 'if-none-match': etag ?? '' }
       expect((await caller.send(`/plants?${query}`, { headers })).status).toBe(304)
-      await caller.send('/plants/1', { method: 'PATCH', json: { notes: `read with ${query}` } })
+      await caller.send('/plants/1', { method: 'PATCH', json: { name: `a ${query}` } })
       expect((await caller.send(`/plants?${query}`, { headers })).status).toBe(200)
     }
     expect(tags.size).toBe(3)

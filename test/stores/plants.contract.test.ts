@@ -1,8 +1,10 @@
 import { setImmediate as endOfTurn } from 'node:timers/promises'
+import { isDeepStrictEqual } from 'node:util'
 import fc from 'fast-check'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { ApiError } from '../../src/errors.ts'
-import type { PlantQuery, PlantStore } from '../../src/plants/plant.ts'
+import { changePlant, readDetailed } from '../../src/plants/details.ts'
+import { checkedPlant, type PlantQuery, type PlantStore } from '../../src/plants/plant.ts'
 import { oldestValidKeySeconds } from '../../src/plants/policy.ts'
 import type { Plant } from '../../src/plants/schemas.ts'
 import { type Prunable, pruneOnce } from '../../src/storage/prune.ts'
@@ -22,6 +24,12 @@ function settled<T>(result: Promise<T>): Promise<T | number> {
     if (error instanceof ApiError) return error.status
     throw error
   })
+}
+
+/** The fields of a plant that are set, with trimmed texts. */
+function withoutUnset(fields: Record<string, unknown>): Record<string, unknown> {
+  const set = Object.entries(fields).filter(([, value]) => value !== null && value !== false)
+  return Object.fromEntries(set.map(([name, value]) => [name, typeof value === 'string' ? value.trim() : value]))
 }
 
 async function readAll(store: PlantStore, account: number, query: PlantQuery = {}): Promise<readonly Plant[]> {
@@ -192,6 +200,72 @@ describe.each(engines)('plants in $name', (engine) => {
     expect(new Set(keys.map((key) => key.toString('hex'))).size).toBe(1)
     expect(keys[0]?.length).toBe(32)
     expect(await store.cursorKey()).toEqual(keys[0])
+  })
+
+  it('keep details and versions through additions, changes and removals that are written together', async () => {
+    const place = fc.constantFrom('Hall', 'Office')
+    const notes = fc.constantFrom('a', 'b\n')
+    const set = fc.record({ tag: place, place, notes, archived: fc.boolean() }, { requiredKeys: [] })
+    const unset = fc.record(
+      {
+        name: place,
+        place: fc.option(place),
+        notes: fc.option(notes),
+        archived: fc.option(fc.boolean()),
+        tag: fc.option(place),
+      },
+      { requiredKeys: [] },
+    )
+    const id = fc.integer({ min: 1, max: 4 })
+    const step = fc.oneof(
+      fc.record({ what: fc.constant('add' as const), id, fields: set }),
+      fc.record({ what: fc.constant('change' as const), id, fields: unset }),
+      fc.record({ what: fc.constant('remove' as const), id, version: fc.integer({ min: 1, max: 3 }) }),
+    )
+    const scripts = database.openScripts()
+    await fc.assert(
+      fc.asyncProperty(fc.array(step, { maxLength: 20 }), async (steps) => {
+        const account = await database.newAccount()
+        const model = new Map<number, { version: number; fields: Record<string, unknown> }>()
+        for (const [index, each] of steps.entries()) {
+          const known = model.get(each.id)
+          if (each.what === 'add') {
+            const name = `plant ${index}`
+            const added = settled(store.create(account, checkedPlant({ name, id: each.id, ...each.fields })))
+            if (known) expect(await added).toBe(409)
+            else expect(await added).toMatchObject({ plant: { id: each.id } })
+            if (!known) model.set(each.id, { version: 1, fields: withoutUnset({ name, ...each.fields }) })
+          } else if (each.what === 'change') {
+            const changed = settled(store.change(account, () => changePlant(account, each.id, each.fields)))
+            const fields = withoutUnset({ ...known?.fields, ...each.fields })
+            if (known && !isDeepStrictEqual(fields, known.fields))
+              model.set(each.id, { version: known.version + 1, fields })
+            expect(await changed).toEqual(
+              known ? expect.objectContaining({ version: model.get(each.id)?.version }) : 404,
+            )
+          } else {
+            const check = (version: number) => {
+              if (version !== each.version) throw new ApiError(412, 'other', 'Another version.')
+            }
+            const isRemoved = await settled(store.remove(account, each.id, check))
+            expect(isRemoved).toBe(known ? (known.version === each.version ? true : 412) : false)
+            if (isRemoved === true) model.delete(each.id)
+          }
+        }
+        const found = await scripts.read(() => readDetailed(account, [1, 2, 3, 4]))
+        const shown = [...found.values()].map(
+          ({ account: _account, created: _created, updated: _updated, ...plant }) => plant,
+        )
+        const expected = [...model].map(([plant, { version, fields }]) => ({ id: plant, version, ...fields }))
+        expect(shown.toSorted((a, b) => a.id - b.id)).toEqual(expected.toSorted((a, b) => a.id - b.id))
+        const rows = await scripts.read(() =>
+          query<{ plant: number }>('SELECT plant FROM plant_details WHERE account = $1 ORDER BY plant', account),
+        )
+        const withNotes = [...model].filter(([, { fields }]) => 'notes' in fields).map(([plant]) => plant)
+        expect(rows.map(({ plant }) => plant)).toEqual(withNotes.toSorted((a, b) => a - b))
+      }),
+      { numRuns: engine.hasReplicas ? 25 : 100 },
+    )
   })
 
   it('(y) have a new version after each change that an account sees, and the same version otherwise', async () => {
