@@ -8,6 +8,8 @@ const maxFoldedName = 255
  * fold, so they only compare folded texts.
  */
 export function fold(text: string): string {
+  // Most texts have the letters of English alone: for them the other steps change nothing.
+  if (/^[\x20-\x7e]*$/.test(text)) return text.toLowerCase()
   return lowerCaseOf(text.normalize('NFKC').toUpperCase())
 }
 
@@ -27,6 +29,7 @@ export interface SearchedTexts {
 export function foldedColumns({ name, tag, species, place }: SearchedTexts): { folded: string; found: string } {
   const whole = fold(name)
   const folded = whole.length > maxFoldedName ? Array.from(whole).slice(0, maxFoldedName).join('') : whole
-  const others = [tag, species, place].filter((text) => text !== undefined && text !== null)
-  return { folded, found: others.length === 0 ? whole : `${whole}\n${others.map(fold).join('\n')}` }
+  let found = whole
+  for (const text of [tag, species, place]) if (text !== undefined && text !== null) found += `\n${fold(text)}`
+  return { folded, found }
 }

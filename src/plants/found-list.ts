@@ -10,7 +10,7 @@ import { shownPlants } from './includes.ts'
 import type { RouteOptions } from './options.ts'
 import { digestOf, linkTo, sendIfNotModified, sendPage } from './page-replies.ts'
 import { checkedText } from './plant.ts'
-import { includedIn } from './schemas.ts'
+import { includedIn, isBare } from './schemas.ts'
 
 /** The values of the parameter `archived`. */
 export const archivedChoices = ['true', 'false', 'all'] as const
@@ -35,7 +35,7 @@ const maxPageLength = 1024 ** 2
 /** Whether a list needs a search or the details of its plants: all other lists are pages of stored texts. */
 export function isSearch({ q, place, archived, sort, include }: FoundQuery): boolean {
   if (q !== undefined || place !== undefined || archived !== undefined || sort !== undefined) return true
-  return include !== undefined && include !== 'id'
+  return !isBare(include)
 }
 
 /** Replies with a page of found plants. @throws ApiError 400 for a wrong parameter, and for a cursor of another search */

@@ -23,11 +23,6 @@ export interface Includes {
   ): Promise<readonly Readonly<Partial<Record<IncludedName, unknown>>>[]>
 }
 
-/** Whether a reply needs more of a plant than its id, name and tag. */
-export function showsDetails(included: ReadonlySet<Included>): boolean {
-  return included.size > (included.has('id') ? 1 : 0)
-}
-
 /**
  * The plants as a caller sees them, with everything that `include` names.
  * @param includes answers `care` and `due`; without it they add nothing

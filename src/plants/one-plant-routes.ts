@@ -6,7 +6,7 @@ import { allowsChange, matchesTag } from '../http/etag.ts'
 import { setIgnoredHeader } from '../http/ignored-params.ts'
 import { answers, type TypedInstance } from '../http/openapi-fields.ts'
 import { changePlant, type DetailedPlant, readDetailed } from './details.ts'
-import { shownPlants, showsDetails } from './includes.ts'
+import { shownPlants } from './includes.ts'
 import type { RouteOptions } from './options.ts'
 import { sendPage } from './page-replies.ts'
 import { toReply } from './plant.ts'
@@ -14,6 +14,7 @@ import { unknownPlant } from './policy.ts'
 import {
   type Included,
   includedIn,
+  isBare,
   OnePlantQuery,
   PlantChange,
   PlantError,
@@ -54,22 +55,22 @@ function getRoute(app: TypedInstance, { store, scripts, includes, plantSchema }:
       const account = callerOf(request).account.id
       const { id } = request.params
       const { include } = request.query
-      const included = includedIn(include)
       const sendBare = (plant: Awaited<ReturnType<typeof store.find>>) => {
         if (!plant) throw unknownPlant()
         if (sendIfKnown(request, reply, plant.version, include)) return
-        sendPage(reply, { text: JSON.stringify(toReply(plant, included.has('id'))) })
+        sendPage(reply, { text: JSON.stringify(toReply(plant, include === 'id')) })
       }
       const sendDetailed = async (plants: ReadonlyMap<number, DetailedPlant>) => {
         const plant = plants.get(id)
         if (!plant) throw unknownPlant()
+        const included = includedIn(include)
         if (hasTag(included) && sendIfKnown(request, reply, plant.version, include)) return
         const [shown] = await shownPlants(includes, account, [plant], included)
         sendPage(reply, { text: JSON.stringify(shown) })
       }
-      const sent = showsDetails(included)
-        ? scripts.read(() => readDetailed(account, [id])).then(sendDetailed)
-        : store.find(account, id).then(sendBare)
+      const sent = isBare(include)
+        ? store.find(account, id).then(sendBare)
+        : scripts.read(() => readDetailed(account, [id])).then(sendDetailed)
       sent.catch((error: unknown) => reply.send(error))
     },
   )

@@ -8,13 +8,13 @@ import { answers } from '../http/openapi-fields.ts'
 import { Cursors } from './cursor.ts'
 import { openPlantsGroup } from './group.ts'
 import { readIdempotency } from './idempotency.ts'
-import { type Includes, shownPlants, showsDetails } from './includes.ts'
+import { type Includes, shownPlants } from './includes.ts'
 import { listRoute } from './list-route.ts'
 import { manyRoutes } from './many-routes.ts'
 import { onePlantRoutes } from './one-plant-routes.ts'
 import type { PlantsOptions } from './options.ts'
 import { checkedPlant, toReply } from './plant.ts'
-import { includedIn, NewPlant, OnePlantQuery, Plant, PlantError, refusals, security } from './schemas.ts'
+import { includedIn, isBare, NewPlant, OnePlantQuery, Plant, PlantError, refusals, security } from './schemas.ts'
 
 /** The routes of the plant store: listing and adding plants, and reading, changing and removing one plant. */
 export const plantsPlugin: FastifyPluginAsyncTypebox<PlantsOptions> = async (app, options) => {
@@ -52,10 +52,10 @@ export const plantsPlugin: FastifyPluginAsyncTypebox<PlantsOptions> = async (app
       const { plant, created, isReplay } = added
       reply.header('location', `${plantsPrefix}/${plant.id}`)
       if (isReplay) reply.header('idempotency-replayed', 'true')
-      const included = includedIn(request.query.include)
-      if (!showsDetails(included)) return toReply(plant, included.has('id'))
+      const { include } = request.query
+      if (isBare(include)) return toReply(plant, include === 'id')
       const detailed = { ...plant, created, updated: created, version: 1 }
-      const [shown] = await shownPlants(includes, caller.account.id, [detailed], included)
+      const [shown] = await shownPlants(includes, caller.account.id, [detailed], includedIn(include))
       return shown
     },
   )

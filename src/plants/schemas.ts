@@ -43,6 +43,11 @@ const details = {
 export const includable = ['id', 'details', 'care', 'due'] as const
 export type Included = (typeof includable)[number]
 
+/** Whether a reply shows no more of a plant than its id, name and tag. */
+export function isBare(include: string | undefined): boolean {
+  return include === undefined || include === 'id'
+}
+
 /** The names in a valid value of `include`. */
 export function includedIn(include: string | undefined): ReadonlySet<Included> {
   return new Set(includable.filter((each) => include?.split(',').includes(each)))
