@@ -1,6 +1,6 @@
 import { type Arbitrary, array, assert, constant, constantFrom, integer, option, property, record } from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import { addDays, civilDay, type DueFacts, daysBetween, dueDate } from '../../src/care/due.ts'
+import { addDays, civilDay, type DueFacts, daysBetween, dueDate, firstSecondOf } from '../../src/care/due.ts'
 import { often } from '../support/often.ts'
 
 /** A day of a leap year, which has all days of a year. */
@@ -119,6 +119,23 @@ describe('a civil day', () => {
     const noon = Date.parse(`${day}T00:00:00Z`) / 1000
     const seconds = Array.from({ length: 4 * 72 }, (_, quarter) => noon - 24 * hour + (quarter * hour) / 4)
     expect(seconds.filter((second) => civilDay(zone, second) === day)).toHaveLength(hours * 4)
+  })
+
+  it('begins at its first second, also where summer time begins at midnight', () => {
+    assert(
+      property(
+        constantFrom('Europe/Berlin', 'Pacific/Pago_Pago', 'America/Santiago', 'Asia/Beirut'),
+        day,
+        (zone, civil) => {
+          const first = firstSecondOf(zone, civil)
+          expect(civilDay(zone, first)).toBe(civil)
+          expect(civilDay(zone, first - 1)).toBe(addDays(civil, -1))
+        },
+      ),
+      { numRuns: often(300) },
+    )
+    // Samoa has skipped this day.
+    expect(civilDay('Pacific/Apia', firstSecondOf('Pacific/Apia', '2011-12-30'))).toBe('2011-12-31')
   })
 
   it('of no zone is the day of UTC', () => {
