@@ -4,6 +4,7 @@ import type { Queries, Transaction } from '../storage/postgres/database.ts'
 import { Conflict } from '../storage/postgres/failures.ts'
 import { awaitingLock } from '../storage/postgres/group-commit.ts'
 import { versionsEpoch } from '../storage/postgres/replicas.ts'
+import { lockAccounts } from '../storage/postgres/scripts.ts'
 import { query, type Script } from '../storage/scripts.ts'
 import { accountGone } from '../storage/write-error.ts'
 import { unixSeconds } from '../time.ts'
@@ -51,16 +52,21 @@ export async function writePlants(
   mayWait: boolean,
 ): Promise<readonly (WriteResult | ApiError | typeof awaitingLock)[]> {
   const answers: (WriteResult | ApiError | typeof awaitingLock)[] = []
-  const locked = mayWait ? new Set<number>() : await lockedAccounts(sql, writes)
+  // Accounts that exist, but that another transaction has locked.
+  const awaited = new Set<number>()
+  if (!mayWait) {
+    const { existing, locked } = await lockAccounts(sql, writes, false)
+    for (const account of existing) if (!locked.has(account)) awaited.add(account)
+  }
   while (answers.length < writes.length) {
     const rest = writes.slice(answers.length)
     const plan = await readState(
       sql,
-      rest.filter(({ account }) => !locked.has(account)),
+      rest.filter(({ account }) => !awaited.has(account)),
     )
     for (const write of rest) {
       if (plan.needsReload(write)) break
-      answers.push(locked.has(write.account) ? awaitingLock : plan.apply(write))
+      answers.push(awaited.has(write.account) ? awaitingLock : plan.apply(write))
     }
     await writeChanges(sql, plan)
   }
@@ -180,23 +186,6 @@ class WritePlan {
     if (id === state.highest) state.highest = undefined
     return true
   }
-}
-
-/** Locks the accounts of the writes, except accounts that another transaction has locked. @returns these other accounts */
-async function lockedAccounts(sql: Transaction, writes: readonly PlantWrite[]): Promise<Set<number>> {
-  const accounts = accountsOf(writes)
-  const [existing, unlocked] = await Promise.all([
-    sql<{ id: number }[]>`
-      SELECT id FROM accounts
-      WHERE id IN (SELECT account FROM json_to_recordset(${accounts}::text::json) AS asked (account BIGINT))`,
-    sql<{ id: number }[]>`
-      SELECT id FROM accounts
-      WHERE id IN (SELECT account FROM json_to_recordset(${accounts}::text::json) AS asked (account BIGINT))
-      ORDER BY id FOR NO KEY UPDATE SKIP LOCKED`,
-  ])
-  const ids = new Set(existing.map(({ id }) => id))
-  for (const { id } of unlocked) ids.delete(id)
-  return ids
 }
 
 /** Locks the accounts of the writes, and reads the rows that the writes touch. The queries are pipelined. */

@@ -64,13 +64,7 @@ async function runAll(
   writes: readonly QueuedScript[],
   mayWait: boolean,
 ): Promise<readonly (null | ApiError | typeof awaitingLock)[]> {
-  const accounts = JSON.stringify([...new Set(writes.map(({ account }) => account))].map((account) => ({ account })))
-  const asked = sql`SELECT account FROM json_to_recordset(${accounts}::text::json) AS asked (account BIGINT)`
-  const skip = mayWait ? sql`` : sql`SKIP LOCKED`
-  const existing = idsOf(await sql<{ id: number }[]>`SELECT id FROM accounts WHERE id IN (${asked})`)
-  const locked = idsOf(
-    await sql<{ id: number }[]>`SELECT id FROM accounts WHERE id IN (${asked}) ORDER BY id FOR NO KEY UPDATE ${skip}`,
-  )
+  const { existing, locked } = await lockAccounts(sql, writes, mayWait)
   const answers: (null | ApiError | typeof awaitingLock)[] = []
   for (const { account, run } of writes) {
     if (!locked.has(account)) {
@@ -86,6 +80,26 @@ async function runAll(
     }
   }
   return answers
+}
+
+/**
+ * Locks the rows of the accounts of some writes, until the transaction ends.
+ * @param mayWait whether to wait for accounts that other transactions have locked; otherwise they are not locked
+ * @returns the accounts that exist, and those of them that are locked now
+ */
+export async function lockAccounts(
+  sql: Transaction,
+  writes: readonly { readonly account: number }[],
+  mayWait: boolean,
+): Promise<{ readonly existing: ReadonlySet<number>; readonly locked: ReadonlySet<number> }> {
+  const accounts = JSON.stringify([...new Set(writes.map(({ account }) => account))].map((account) => ({ account })))
+  const asked = sql`SELECT account FROM json_to_recordset(${accounts}::text::json) AS asked (account BIGINT)`
+  const skip = mayWait ? sql`` : sql`SKIP LOCKED`
+  const [existing, locked] = await Promise.all([
+    sql<{ id: number }[]>`SELECT id FROM accounts WHERE id IN (${asked})`,
+    sql<{ id: number }[]>`SELECT id FROM accounts WHERE id IN (${asked}) ORDER BY id FOR NO KEY UPDATE ${skip}`,
+  ])
+  return { existing: idsOf(existing), locked: idsOf(locked) }
 }
 
 function idsOf(rows: readonly { readonly id: number }[]): ReadonlySet<number> {
