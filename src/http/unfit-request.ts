@@ -27,8 +27,8 @@ export function refuseUnfitRequests(app: FastifyInstance): void {
  * The headers with one value that the service reads, and the code of the 400 for a second one. Node drops the second `Host`,
  * `Authorization` and `Content-Type`, and joins the others with a comma. All other headers that the service reads may be repeated:
  * they are lists (`Accept`, `Accept-Encoding`, `Accept-Language`, `Access-Control-Request-Headers`, `Content-Encoding`, `Expect`,
- * `If-Match`, `If-None-Match`, `tracestate`, `Transfer-Encoding`, `X-Forwarded-For`), Node's parser refuses the second (`Content-Length`), or
- * two of them count as none (`traceparent`, as W3C Trace Context says).
+ * `If-Match`, `If-None-Match`, `tracestate`, `Transfer-Encoding`, `X-Forwarded-For`), Node's parser refuses the second
+ * (`Content-Length`), or two of them count as none (`traceparent`, as W3C Trace Context says).
  */
 const singleHeaders: readonly (readonly [name: string, code: string])[] = [
   ['Host', 'two_hosts'],
