@@ -71,14 +71,16 @@ export class Photos implements Prunable {
     try {
       for (let place = 0; place * pieceBytes < picture.length; place++) {
         const piece = bufferOf(picture.subarray(place * pieceBytes, (place + 1) * pieceBytes))
-        const insert = sql`INSERT INTO photo_pieces (photo, place, bytes) VALUES (${id}, ${place}, ${piece})`
-        await this.#scripts.write(account, () => rowsOf(insert))
+        // The piece may be there already: over PostgreSQL, a transaction whose end is unknown runs again.
+        const insert = sql`
+          INSERT INTO photo_pieces (photo, place, bytes) VALUES (${id}, ${place}, ${piece}) ON CONFLICT DO NOTHING`
+        await this.#scripts.writeAside(() => rowsOf(insert))
       }
       await this.#plants.change(account, () => show(account, plant, { id, ...facts }))
     } catch (error) {
       // If this fails too, the pieces are removed after an hour.
       const abandon = sql`UPDATE photos SET begun = 0 WHERE id = ${id}`
-      await this.#scripts.sweep(() => rowsOf(abandon)).catch(() => undefined)
+      await this.#scripts.writeAside(() => rowsOf(abandon)).catch(() => undefined)
       throw error
     }
   }
@@ -111,7 +113,7 @@ export class Photos implements Prunable {
 
   /** Removes pieces of photos without a plant. @param before the time at which an unfinished photo must have begun */
   prune(before: number): Promise<number> {
-    return this.#scripts.sweep(() => removeLeft(before))
+    return this.#scripts.writeAside(() => removeLeft(before))
   }
 }
 

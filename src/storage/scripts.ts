@@ -98,10 +98,10 @@ export interface Scripts {
    */
   write<T>(account: number, script: () => Script<T>): Promise<T>
   /**
-   * Runs a script that removes rows which no request needs, in a short transaction of its own. A power cut may undo it, and no row
-   * of an account is locked.
+   * Runs a script of rows that no reply shows, in a short transaction beside the writes of requests: pieces of large values, and rows
+   * to remove. A power cut may undo it, until a later `write` is on disk. No row of an account is locked.
    */
-  sweep<T>(script: () => Script<T>): Promise<T>
+  writeAside<T>(script: () => Script<T>): Promise<T>
 }
 
 /** A statement that both engines understand, or a part of one; `texts` are the parts of its text between its values. */
@@ -157,12 +157,12 @@ export function* rowOf<Row extends object>(statement: Statement): Script<Row | u
 export class SqliteScripts implements Scripts {
   readonly #database: Database
   readonly #commit: GroupCommit
-  readonly #sweeping: GroupCommit
+  readonly #asideCommit: GroupCommit
 
   constructor(database: Database, commit: GroupCommit) {
     this.#database = database
     this.#commit = commit
-    this.#sweeping = new GroupCommit(database, 'NORMAL')
+    this.#asideCommit = new GroupCommit(database, 'NORMAL')
   }
 
   async read<T>(script: () => Script<T>): Promise<T> {
@@ -173,7 +173,7 @@ export class SqliteScripts implements Scripts {
     return this.#commit.run(() => runScript(this.#database, script()))
   }
 
-  sweep<T>(script: () => Script<T>): Promise<T> {
-    return this.#sweeping.run(() => runScript(this.#database, script()))
+  writeAside<T>(script: () => Script<T>): Promise<T> {
+    return this.#asideCommit.run(() => runScript(this.#database, script()))
   }
 }

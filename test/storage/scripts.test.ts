@@ -49,9 +49,9 @@ describe.each(engines)('scripts over $name', (engine) => {
     expect(await scripts.read(read)).toEqual({ account, note: 'Water', size: 1, data: Buffer.from('ab') })
   })
 
-  it('sweep rows of any account, also of one that is gone', async () => {
+  it('write rows aside for any account, also of one that is gone', async () => {
     const { scripts, account } = await scene()
-    await scripts.sweep(() => add(account + 1, 'left'))
+    await scripts.writeAside(() => add(account + 1, 'left'))
     expect(await scripts.read(() => notes(account + 1))).toEqual(['left'])
   })
 

@@ -53,8 +53,10 @@ export class PostgresScripts implements Scripts {
     return done.value
   }
 
-  sweep<T>(script: () => Script<T>): Promise<T> {
-    return this.#database.transaction((sql) => runScript(sql, script()))
+  writeAside<T>(script: () => Script<T>): Promise<T> {
+    // All these transactions together use at most two connections: other requests need connections too.
+    const options = { sharer: this }
+    return this.#database.transaction((sql) => runScript(sql, script()), undefined, options)
   }
 }
 

@@ -26,6 +26,8 @@ async function filled(engine: Engine, url?: string): Promise<Settings> {
   await Promise.all(plants.map((plant) => stores.plants.create(account.id, plant)))
   await stores.plants.create(account.id, { name: 'keyed' }, { key: 'key', request: 'request' })
   await stores.plants.share(account.id, other.id)
+  const facts = { type: 'image/png', bytes: 3, digest: 'sha256:d' } as const
+  await stores.photos.put(account.id, 7, { facts, picture: Buffer.from('abc') })
   await stores.close()
   const sql = openSqlOf(DATA_DIR, settings['DATABASE_URL'])
   await sql.run("INSERT INTO characters VALUES (1, 'Fern', 'fern', 'd', '{}', 0, 0)")
@@ -102,23 +104,11 @@ describe.each<Engine>(['SQLite', 'PostgreSQL'])('check, 5, over %s', (engine) =>
       [/^counter: character_use has 1 row with another number of bytes/],
     ],
     [
-      'care, a log and events of plants that are gone',
-      [
-        "INSERT INTO care_rules (account, plant, kind, every_days, set_on) VALUES (1, 999, 'water', 7, '2026-11-29')",
-        'INSERT INTO care_logs (log, owner, account, plant) VALUES (1, 1, 1, 999)',
-        "INSERT INTO care_events (log, id, at, kind) VALUES (2, 'e', 0, 'water')",
-      ],
-      [
-        /^orphan: care_rules has 1 row whose account, plant/,
-        /^orphan: care_logs has 1 row whose account, plant/,
-        /^orphan: care_events has 1 row whose log/,
-      ],
+      'a photo with another number of bytes than its pieces',
+      ['UPDATE photos SET bytes = 4'],
+      [/^counter: photos has 1 row of plants with another number/, /^counter: holdings has 1 row with another number/],
     ],
-    [
-      'a wrong number of events',
-      ['INSERT INTO holdings (account, events) VALUES (1, 5)'],
-      [/^counter: holdings has 1 row with another number of events than the logs of the account have/],
-    ],
+    ['pieces of an unknown photo', ['DELETE FROM photos'], [/^orphan: photo_pieces has 1 row whose photo/]],
     [
       'a plant whose id is not a safe integer',
       ['UPDATE plants SET id = 9007199254740993 WHERE id = 1'],

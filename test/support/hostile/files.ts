@@ -1,6 +1,7 @@
 import { randomBytes } from 'node:crypto'
 import { deflateRawSync, deflateSync } from 'node:zlib'
 import { base64, cardChunk, png, pngChunk, zip } from '../containers.ts'
+import { pictureCases } from '../pictures.ts'
 import { card } from './cards.ts'
 import { hi, json, onBothEngines, type Row, randomLetters, times } from './row.ts'
 
@@ -50,6 +51,29 @@ const removed = fileRow('a card of 15 MB that comes and goes', 'png', () => Buff
     }
   },
 })
+
+/** Sets a photo of a plant, reads it twice, and deletes it. */
+function photoRow(name: string, bytes: () => Buffer): Row {
+  return {
+    name,
+    isLargest: true,
+    prepare: () => {
+      const body = bytes()
+      return async (attacker) => {
+        await attacker.post('/plants', json({ name: 'Moss', id: 7 }))
+        await attacker.put('/plants/7/photo', body, types.png)
+        for (let round = 0; round < 2; round++) await attacker.send('/plants/7/photo')
+        await attacker.send('/plants/7/photo', { method: 'DELETE' })
+      }
+    },
+  }
+}
+
+/** A JPEG whose one scan has so many bytes, each of which might begin a marker. */
+const jpegOf = (bytes: number) => {
+  const { bare } = pictureCases.JPEG
+  return Buffer.concat([bare.subarray(0, -2), Buffer.alloc(bytes - bare.length, 'ff00', 'hex'), bare.subarray(-2)])
+}
 
 /** Uploads a card, and exports it in another format. */
 function exportRow(name: string, type: 'png' | 'charx', format: string, bytes: () => Buffer): Row {
@@ -206,6 +230,8 @@ export const files: readonly Row[] = [
     ),
   ),
   ...onBothEngines(removed),
+  ...onBothEngines(photoRow('a photo of 8 MiB that comes and goes', () => jpegOf(8 * megabyte))),
+  photoRow('a photo of 19,000 parts', () => png(...times(19_000, () => pngChunk('IDAT', Buffer.alloc(400))))),
   fileRow('a CHARX whose card of 200 MB is compressed', 'charx', () =>
     zip([{ name: 'card.json', content: Buffer.alloc(200 * megabyte) }]),
   ),
