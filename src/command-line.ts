@@ -13,6 +13,7 @@ import { readManifest } from './manifest.ts'
 import { addModelCommands } from './models/commands.ts'
 import { addTransferCommands } from './plants/account-commands.ts'
 import { addPlantCommands } from './plants/commands.ts'
+import { addCsvCommands } from './plants/csv-commands.ts'
 import { printNotice } from './print.ts'
 import { addStorageCommands } from './stores/commands.ts'
 import type { Stores } from './stores/stores.ts'
@@ -72,7 +73,9 @@ function createProgram(environment: Environment, serve: () => Promise<void>): Co
   })
   addTransferCommands(accounts, config, withStores)
   addKeyCommands(program, withStores)
-  addCareCommands(program, addPlantCommands(program, withStores), withStores)
+  const plants = addPlantCommands(program, withStores)
+  addCsvCommands(plants, config, withStores)
+  addCareCommands(program, plants, withStores)
   addCardTestCommand(addCharacterCommands(program, config, withStores), config, withStores)
   addModelCommands(program, config)
   addUsageCommands(program, withStores)

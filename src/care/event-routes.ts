@@ -27,7 +27,6 @@ import {
   removeEvents,
 } from './events.ts'
 import { readEvent, readFilter } from './input.ts'
-import { nextLink } from './links.ts'
 import { checkPlant, unknownPlant, zoneOf } from './rules.ts'
 import {
   Event,
@@ -304,4 +303,10 @@ function unselected(): ApiError {
   const message =
     'The query selects no events. Send "kind", "from" or "to", such as ?to=2026-11-29 for all events to a day.'
   return new ApiError(400, 'missing_field', message, { param: 'kind' })
+}
+
+/** The `Link` header (RFC 8288) of a page that has a next page. @param query its parameters; undefined ones are left out */
+export function nextLink(path: string, query: Readonly<Record<string, string | number | undefined>>): string {
+  const sent = Object.entries(query).flatMap(([name, value]) => (value === undefined ? [] : [[name, `${value}`]]))
+  return `<${path}?${new URLSearchParams(sent)}>; rel="next"`
 }

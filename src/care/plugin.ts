@@ -13,9 +13,8 @@ import type { Scripts } from '../storage/scripts.ts'
 import { unixSeconds } from '../time.ts'
 import { addDays, civilDay } from './due.ts'
 import { type DuePlace, readDue } from './due-list.ts'
-import { eventRoutes } from './event-routes.ts'
+import { eventRoutes, nextLink } from './event-routes.ts'
 import { readSchedule, readWithin } from './input.ts'
-import { nextLink } from './links.ts'
 import { removeRule, rulesOf, setRule, snooze, zoneOf } from './rules.ts'
 import {
   Care,

@@ -1,12 +1,13 @@
 import { join } from 'node:path'
 import type { Command } from 'commander'
-import { type AccessStores, findAccount } from '../access/access.ts'
+import { type AccessStores, type Account, findAccount } from '../access/access.ts'
 import type { WithStores } from '../command.ts'
 import type { Config } from '../config.ts'
 import { ApiError } from '../errors.ts'
 import { printNotice } from '../print.ts'
 import { counted } from '../text.ts'
 import type { DeletingStores } from './deleting.ts'
+import type { Imported } from './importing.ts'
 import type { InputFile } from './input-file.ts'
 import type { PlantTransfers } from './transfers.ts'
 
@@ -64,23 +65,28 @@ interface TransferStores extends AccessStores {
 async function add({ access, transfers }: TransferStores, name: string, file: InputFile): Promise<void> {
   const { importFile } = await import('./importing.ts')
   const account = await findAccount(access, name)
-  const { plants, before } = await importFile(transfers, account, file)
-  const shown = JSON.stringify(account.name)
+  printNotice(describeImport(account, await importFile(transfers, account, file)))
+}
+
+/** A sentence about an import. */
+export function describeImport({ name }: Account, { plants, before }: Imported): string {
+  const shown = JSON.stringify(name)
+  if (before === plants && plants > 0) {
+    return `The file was imported before: the account ${shown} has its ${counted(plants, 'plant')}.`
+  }
   const earlier = before === 0 ? '' : `, ${before} of them from an interrupted run of this command`
-  printNotice(
-    before === plants && plants > 0
-      ? `The file was imported before: the account ${shown} has its ${counted(plants, 'plant')}.`
-      : `The account ${shown} now has ${counted(plants, 'plant')} more${earlier}.`,
-  )
+  return `The account ${shown} now has ${counted(plants, 'plant')} more${earlier}.`
 }
 
 async function undo({ access, transfers }: TransferStores, name: string, file: InputFile): Promise<void> {
   const { undoImport } = await import('./importing.ts')
   const account = await findAccount(access, name)
-  const removed = await undoImport(transfers, account, file)
-  printNotice(
-    `The import is undone: the account ${JSON.stringify(account.name)} now has ${counted(removed, 'plant')} fewer.`,
-  )
+  printNotice(describeUndo(account, await undoImport(transfers, account, file)))
+}
+
+/** A sentence about an import that is undone. */
+export function describeUndo({ name }: Account, removed: number): string {
+  return `The import is undone: the account ${JSON.stringify(name)} now has ${counted(removed, 'plant')} fewer.`
 }
 
 async function remove(stores: DeletingStores, name: string, folder: string): Promise<void> {

@@ -36,11 +36,6 @@ export function plantLine({ id, name, tag, ...more }: PortablePlant): string {
   return `${JSON.stringify({ id, name, tag, ...more })}\n`
 }
 
-/** The line number of a plant, counted from 1. @param index the number of plants before it */
-export function lineOf(index: number): number {
-  return index + 2
-}
-
 /**
  * Reads the plants of an account's file.
  * @param bytes the file, in pieces of any size

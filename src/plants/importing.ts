@@ -1,7 +1,7 @@
 import { AccessError, type Account } from '../access/access.ts'
-import { lineOf, readAccountFile, readLines } from './account-file.ts'
+import { readAccountFile, readLines } from './account-file.ts'
 import type { Belonging } from './belongings.ts'
-import type { InputFile } from './input-file.ts'
+import type { ImportSource } from './input-file.ts'
 import { inBatches, Pace } from './pace.ts'
 import type { PortablePlant } from './rows.ts'
 import { type ImportKey, type PlantTransfers, TakenId } from './transfers.ts'
@@ -33,7 +33,7 @@ export interface Imported {
  * @throws AccessError for a fault of the file, an id that is taken, and an import that is being undone. In these cases nothing
  *   was written, unless another program took the id, or changed the file, during the import
  */
-export async function importFile(transfers: PlantTransfers, account: Account, file: InputFile): Promise<Imported> {
+export async function importFile(transfers: PlantTransfers, account: Account, file: ImportSource): Promise<Imported> {
   const summary = await check(file)
   if (!summary.isAscending) await refuseRepeated(file)
   const { digest, plants, lines, lowest, highest } = summary
@@ -63,7 +63,7 @@ export async function importFile(transfers: PlantTransfers, account: Account, fi
  * @returns how many plants were removed
  * @throws AccessError for a fault of the file, and for a file that is not imported into the account
  */
-export async function undoImport(transfers: PlantTransfers, account: Account, file: InputFile): Promise<number> {
+export async function undoImport(transfers: PlantTransfers, account: Account, file: ImportSource): Promise<number> {
   const { plants: count } = await check(file)
   const key = { account: account.id, digest: file.digest }
   const { done, highest } = await transfers.beginUndo(key, count)
@@ -83,7 +83,7 @@ export async function undoImport(transfers: PlantTransfers, account: Account, fi
 }
 
 /** @throws AccessError for the first fault of the file */
-async function check(file: InputFile): Promise<FileSummary> {
+async function check(file: ImportSource): Promise<FileSummary> {
   let plants = 0
   let belongings = 0
   let lowest: PortablePlant | undefined
@@ -106,23 +106,22 @@ async function check(file: InputFile): Promise<FileSummary> {
  * have any number of plants.
  * @throws AccessError when two plants of the file have the same id
  */
-async function refuseRepeated(file: InputFile): Promise<void> {
+async function refuseRepeated(file: ImportSource): Promise<void> {
   const { default: Database } = await import('better-sqlite3')
   const lines = new Database('')
   lines.exec(
-    'PRAGMA journal_mode = OFF; CREATE TABLE lines (id INTEGER PRIMARY KEY, line INTEGER NOT NULL) STRICT; BEGIN',
+    'PRAGMA journal_mode = OFF; CREATE TABLE lines (id INTEGER PRIMARY KEY, at INTEGER NOT NULL) STRICT; BEGIN',
   )
   const insert = lines.prepare<[number, number]>('INSERT INTO lines VALUES (?, ?) ON CONFLICT DO NOTHING')
-  const find = lines.prepare<[number], number>('SELECT line FROM lines WHERE id = ?').pluck()
+  const find = lines.prepare<[number], number>('SELECT at FROM lines WHERE id = ?').pluck()
   try {
     let index = 0
     for await (const some of readAccountFile(file.bytes())) {
       for (const { id } of some) {
-        const line = lineOf(index++)
-        if (insert.run(id, line).changes > 0) continue
-        throw new AccessError(
-          `Line ${line}: there is a plant with the id ${id} already, on line ${find.get(id)}. Nothing was imported.`,
-        )
+        const at = index++
+        if (insert.run(id, at).changes > 0) continue
+        const first = file.placeOf(find.get(id) ?? 0).toLowerCase()
+        throw new AccessError(`${takenSentence(file.placeOf(at), id)}, on ${first}. Nothing was imported.`)
       }
     }
   } finally {
@@ -139,7 +138,7 @@ async function refuseRepeated(file: InputFile): Promise<void> {
 async function isThere(
   transfers: PlantTransfers,
   account: number,
-  file: InputFile,
+  file: ImportSource,
   wasImported: boolean,
 ): Promise<boolean> {
   let index = 0
@@ -150,7 +149,7 @@ async function isThere(
     for (const [at, { id, name, tag }] of some.entries()) {
       const existing = found.get(id)
       if (!existing) continue
-      taken ??= takenSentence(index + at, id)
+      taken ??= takenSentence(file.placeOf(index + at), id)
       if (existing.name === name && existing.tag === tag) equal++
     }
     index += some.length
@@ -178,7 +177,7 @@ async function beginImport(
 async function write(
   transfers: PlantTransfers,
   key: ImportKey,
-  file: InputFile,
+  file: ImportSource,
   { plants, lines }: FileSummary,
   before: number,
 ): Promise<void> {
@@ -194,7 +193,7 @@ async function write(
 }
 
 /** Batches of what belongs to the plants of a file. A piece of a photo is a batch of its own, because it is large. */
-async function* belongingsOf(file: InputFile, pace: Pace): AsyncGenerator<readonly Belonging[]> {
+async function* belongingsOf(file: ImportSource, pace: Pace): AsyncGenerator<readonly Belonging[]> {
   let waiting: Belonging[] = []
   for await (const { belongings } of readLines(file.bytes())) {
     for (const each of belongings) {
@@ -242,7 +241,7 @@ async function writeAll<T>(
 async function takenMeanwhile(
   transfers: PlantTransfers,
   key: ImportKey,
-  file: InputFile,
+  file: ImportSource,
   { id }: TakenId,
 ): Promise<AccessError> {
   const done = (await transfers.findImport(key))?.done ?? 0
@@ -251,7 +250,7 @@ async function takenMeanwhile(
     const index = some.findIndex((plant) => plant.id === id)
     if (index >= 0) {
       return new AccessError(
-        `${takenSentence(at + index, id)}, added after the import began. The first ${done} plants of the file are imported. Remove that plant and run this again, or undo the import with --undo.`,
+        `${takenSentence(file.placeOf(at + index), id)}, added after the import began. The first ${done} plants of the file are imported. Remove that plant and run this again, or undo the import with --undo.`,
       )
     }
     at += some.length
@@ -259,6 +258,6 @@ async function takenMeanwhile(
   return new AccessError(`There is a plant with the id ${id} already.`)
 }
 
-function takenSentence(index: number, id: number): string {
-  return `Line ${lineOf(index)}: there is a plant with the id ${id} already`
+function takenSentence(place: string, id: number): string {
+  return `${place}: there is a plant with the id ${id} already`
 }

@@ -8,8 +8,18 @@ import { prepareFolder } from '../storage/data-folder.ts'
 
 const pieceBytes = 64 * 1024
 
+/** A file of an account, for an import. */
+export interface ImportSource {
+  /** The SHA-256 of the file, in hexadecimal digits, when it was last read to its end. */
+  readonly digest: string
+  /** Reads the whole file. */
+  bytes(): AsyncIterable<Buffer>
+  /** Where the plant with this index is in the file, such as `Line 7`. */
+  placeOf(index: number): string
+}
+
 /** A file that can be read several times, even if it comes from a pipe. */
-export class InputFile {
+export class InputFile implements ImportSource {
   readonly #handle: FileHandle
   /** The SHA-256 of the file, in hexadecimal digits, when it was last read to its end. */
   digest = ''
@@ -50,6 +60,11 @@ export class InputFile {
       yield bytes
     }
     this.digest = hash.digest('hex')
+  }
+
+  placeOf(index: number): string {
+    // The first line is the header.
+    return `Line ${index + 2}`
   }
 
   async close(): Promise<void> {

@@ -150,6 +150,13 @@ export abstract class PlantTransfers {
     return (await this.read(() => query(text, account, first, last))).length > 0
   }
 
+  /** The highest id of the account's plants, at least 0. */
+  async highestId(account: number): Promise<number> {
+    const text = 'SELECT max(id) AS highest FROM plants WHERE account = $1'
+    const [row] = await this.read(() => query<{ highest: number | null }>(text, account))
+    return Math.max(0, row?.highest ?? 0)
+  }
+
   /** The account's plants that have the ids of these plants. */
   async findByIds(account: number, plants: readonly PortablePlant[]): Promise<readonly PortablePlant[]> {
     const ids = plants.map(({ id }) => id)

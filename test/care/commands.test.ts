@@ -93,6 +93,30 @@ describe('conservatory plants events', () => {
   })
 })
 
+describe('conservatory accounts delete', () => {
+  it('deletes schedules, logs and events with the account', async () => {
+    const gone = await keeper([
+      { id: 1, name: 'Fern' },
+      { id: 2, name: 'Moss' },
+    ])
+    const account = `account ${callers}`
+    await ask(gone, '/plants/1/care/water', 'PUT', { every_days: 7 })
+    await ask(gone, '/events', 'POST', Array(600).fill({ plant: 1, kind: 'mist' }))
+    await ask(gone, '/plants/2/events', 'POST', { kind: 'feed' }, { 'idempotency-key': 'k' })
+    expect((await run('check')).code).toBe(0)
+    expect(await run('accounts', 'delete', account)).toMatchObject({ code: 0 })
+    for (const [table, owner] of [
+      ['care_rules', 'account'],
+      ['care_logs', 'owner'],
+      ['holdings', 'account'],
+      ['kept_replies', 'account'],
+    ]) {
+      expect([table, await sql.run(`SELECT 1 FROM ${table} WHERE ${owner} = ?`, gone.account)]).toEqual([table, []])
+    }
+    expect(await sql.run('SELECT 1 FROM care_events WHERE log NOT IN (SELECT log FROM care_logs)')).toEqual([])
+  })
+})
+
 describe('a mistake', () => {
   it.each([
     [['care', 'due'], 2, 'The option --account <name> is missing'],

@@ -31,6 +31,8 @@ const runBy: Readonly<Record<string, RunBy>> = {
   'conservatory keys list': ['test/trials/service-user.trial.ts', 'sudo conservatory keys list'],
   'conservatory care due': ['test/care/commands.test.ts', "'care', 'due'"],
   'conservatory plants events': ['test/care/commands.test.ts', "'plants', 'events'"],
+  'conservatory plants export': ['test/plants/csv-commands.test.ts', "'plants', 'export'"],
+  'conservatory plants import': ['test/plants/csv-commands.test.ts', "'plants', 'import'"],
   'conservatory plants share': [actions],
   'conservatory plants shares': [noDatabase],
   'conservatory plants unshare': [actions],

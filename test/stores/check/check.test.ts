@@ -104,6 +104,23 @@ describe.each<Engine>(['SQLite', 'PostgreSQL'])('check, 5, over %s', (engine) =>
       [/^counter: character_use has 1 row with another number of bytes/],
     ],
     [
+      'care, a log and events of plants that are gone',
+      [
+        "INSERT INTO care_rules (account, plant, kind, every_days, set_on) VALUES (1, 999, 'water', 7, '2026-11-29')",
+        'INSERT INTO care_logs (log, owner, account, plant) VALUES (1, 1, 1, 999)',
+        "INSERT INTO care_events (log, id, at, kind) VALUES (2, 'e', 0, 'water')",
+      ],
+      [
+        /^orphan: care_rules has 1 row whose account, plant/,
+        /^orphan: care_logs has 1 row whose account, plant/,
+        /^orphan: care_events has 1 row whose log/,
+      ],
+    ],
+    [
+      'a wrong number of events',
+      ['UPDATE holdings SET events = 5'],
+      [/^counter: holdings has 1 row with another number of events than the logs of the account have/],
+    ],
       'a photo with another number of bytes than its pieces',
       ['UPDATE photos SET bytes = 4'],
       [/^counter: photos has 1 row of plants with another number/, /^counter: holdings has 1 row with another number/],
