@@ -5,7 +5,7 @@ import fc from 'fast-check'
 import { describe, expect, it, onTestFinished } from 'vitest'
 import { AccessError } from '../../src/access/access.ts'
 import { headerLine, plantLine, readAccountFile } from '../../src/plants/account-file.ts'
-import { query } from '../../src/storage/scripts.ts'
+import { query, type Value } from '../../src/storage/scripts.ts'
 import {
   type AccountsHere,
   accountsIn,
@@ -175,14 +175,14 @@ describe('accounts delete', () => {
     const here = await startHere()
     await plantHard(here, 'ann')
     const ann = await idOf(here, 'ann')
-    const insert = (text: string) => here.stores.scripts.write(ann, () => query(text))
+    const insert = (text: string, ...values: Value[]) => here.stores.scripts.write(ann, () => query(text, ...values))
     await insert(
       `INSERT INTO care_rules (account, plant, kind, every_days, set_on) VALUES (${ann}, 1, 'water', 7, '2026-01-01')`,
     )
     await insert(`INSERT INTO care_logs (log, owner, account, plant) VALUES (5, ${ann}, ${ann}, 1)`)
     await insert("INSERT INTO care_events (log, id, at, kind) VALUES (5, 'a', 1764000000, 'water')")
     await insert(`INSERT INTO photos (id, owner, bytes, begun, account, plant) VALUES ('p', ${ann}, 3, 0, ${ann}, 1)`)
-    await insert("INSERT INTO photo_pieces (photo, place, bytes) VALUES ('p', 0, x'010203')")
+    await insert("INSERT INTO photo_pieces (photo, place, bytes) VALUES ('p', 0, $1)", Buffer.from([1, 2, 3]))
     await insert(`INSERT INTO plant_details (account, plant, photo_type, photo_bytes, photo_digest)
       VALUES (${ann}, 1, 'image/png', 3, 'sha256:x')`)
     await insert(`INSERT INTO kept_replies (account, key, request, reply, created) VALUES (${ann}, 'k', '', '', 0)`)

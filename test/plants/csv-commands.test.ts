@@ -57,7 +57,7 @@ describe('plants export and import', () => {
   it('continue an import that was interrupted, with the same ids', async () => {
     const here = await startHere()
     const { transfers, access, plants } = here.stores
-    const rows = Array.from({ length: 120 }, (_, index) => `Fern ${index}`)
+    const rows = Array.from({ length: 700 }, (_, index) => `Fern ${index}`)
     const path = here.write(`name\n${rows.join('\n')}\n`)
     const ann = (await access.listAccounts()).find(({ name }) => name === 'ann')
     if (!ann) throw new Error('no account')
@@ -76,12 +76,12 @@ describe('plants export and import', () => {
       await add(...batch)
     }
     await expect(run()).rejects.toThrow('killed')
-    expect((await plants.create(ann.id, { name: 'Between' })).plant.id).toBe(121)
+    expect((await plants.create(ann.id, { name: 'Between' })).plant.id).toBe(701)
     transfers.addPlants = add
     const { plants: count, before } = await run()
-    expect([count, before > 0 && before < 120]).toEqual([120, true])
+    expect([count, before > 0 && before < 700]).toEqual([700, true])
     const expected = rows.map((name, index) => ({ id: index + 1, name }))
-    expect(await plantsOf(here, 'ann')).toEqual([...expected, { id: 121, name: 'Between' }])
+    expect(await plantsOf(here, 'ann')).toEqual([...expected, { id: 701, name: 'Between' }])
   })
 
   it.each([

@@ -73,7 +73,7 @@ describe('POST /plants/batch', () => {
     expect(await all(caller)).toEqual([])
   })
 
-  it('takes bodies of up to 8 MiB, and respects the limit of plants', async () => {
+  it('takes bodies of up to 8 MiB', async () => {
     const caller = await newCaller()
     const notes = 'n'.repeat(8000)
     const reply = await batch(
@@ -83,11 +83,18 @@ describe('POST /plants/batch', () => {
     expect([reply.status, (await read(reply)).length]).toEqual([200, 1000])
     const large = named(1000).map((plant) => ({ ...plant, notes, extra: 'e'.repeat(1000) }))
     await expectError(await batch(caller, large), 'plants', 413)
+  })
+
+  it('respects the limit of plants', async () => {
+    const caller = await newCaller()
     const { access } = await storesForThisTest(service.dataDirectory)
-    await access.limitAccount(`account ${caller.account - 1}`, { plants: 1001 })
-    const { message } = await expectError(await batch(caller, named(2)), 'plants', 429)
-    expect(message).toContain('limit "plants" of 1001')
-    expect((await batch(caller, named(1))).status).toBe(200)
+    const name = (await access.listAccounts()).find(({ id }) => id === caller.account)?.name ?? ''
+    await access.limitAccount(name, { plants: 3 })
+    const { message } = await expectError(await batch(caller, named(4)), 'plants', 429)
+    expect(message).toContain('limit "plants" of 3')
+    await expectError(await importCsv(caller, 'name\na\nb\nc\nd'), 'plants', 429)
+    await expectError(await importCsv(caller, 'name\na\nb\nc\nd', '?dry_run=true'), 'plants', 429)
+    expect((await batch(caller, named(3))).status).toBe(200)
   })
 
   it('adds plants once for an Idempotency-Key, which belongs to this route', async () => {
