@@ -121,6 +121,7 @@ describe.each<Engine>(['SQLite', 'PostgreSQL'])('check, 5, over %s', (engine) =>
       ['UPDATE holdings SET events = 5'],
       [/^counter: holdings has 1 row with another number of events than the logs of the account have/],
     ],
+    [
       'a photo with another number of bytes than its pieces',
       ['UPDATE photos SET bytes = 4'],
       [/^counter: photos has 1 row of plants with another number/, /^counter: holdings has 1 row with another number/],
