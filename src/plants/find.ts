@@ -186,7 +186,7 @@ async function readAll(scripts: Scripts, part: Part, isOver: () => boolean): Pro
   do {
     // Only plants before the last of these can be among the first.
     const before = rows.length < part.count ? undefined : rows.at(-1)
-    const next = { from, size: plantsPerPortion, isReversed: false }
+    const next = { from, size: plantsPerPortion, isReversed: part.isReversed }
     const portion = await scripts.read(() => readPortion({ ...part, before }, next))
     const found = portion.rows.map((row) => ({ ...row, bytes: Buffer.from(`${row.key}`) }))
     rows = [...rows, ...found].sort((one, other) => sign * compare(one, other)).slice(0, part.count)
