@@ -77,6 +77,7 @@ export function* addEvents(
   const answered = yield* answeredRules(account, events)
   const zone = yield* zoneOf(account)
 
+  // The number of a log is random: PostgreSQL assigns none, and a counter would be a lock for all accounts.
   const newLogs = plants.flatMap((plant) => (logs.get(plant) === null ? [{ plant, log: randomInt(2 ** 48 - 1) }] : []))
   for (const { plant, log } of newLogs) logs.set(plant, log)
   yield* queryEach(
