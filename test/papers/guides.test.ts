@@ -20,7 +20,7 @@ beforeAll(async () => {
 
 afterAll(() => service?.close())
 
-describe.each(['docs/chat.md', 'docs/clients.md'])('%s', (path) => {
+describe.each(['docs/chat.md', 'docs/clients.md', 'docs/plants.md'])('%s', (path) => {
   const guide = textOf(path)
 
   const programs = programsShownIn(guide).filter(({ title }) => !ofTrials.has(title))
