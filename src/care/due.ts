@@ -57,8 +57,9 @@ function firstDueDay(facts: DueFacts): string | null {
   for (let year = yearOf(earliest); year <= yearOf(latest) + maxYearsOfPause; year++) {
     // In a year without 29 February, `addDays` reads it as 1 March.
     const changes = [season.from, dayAfterSeason].map((day) => addDays(`${year}-${day}`, 0))
-    const [due] = [...passed, ...changes].filter((day) => day >= earliest && isDue(day, facts)).sort()
-    if (due !== undefined && yearOf(due) <= year) return due
+    const days = [...passed, ...changes].filter((day) => day.startsWith(`${year}`) && day >= earliest)
+    const [due] = days.filter((day) => isDue(day, facts)).sort()
+    if (due !== undefined) return due
   }
   return null
 }
