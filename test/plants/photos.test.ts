@@ -7,7 +7,7 @@ import { expectError } from '../support/http.ts'
 import { pictureCases, secret, segment } from '../support/pictures.ts'
 import { newCaller, plantInBulk, plantServiceForThisFile, service, sql } from '../support/plant-callers.ts'
 import { startTestService } from '../support/service.ts'
-import { settingsOf } from '../support/test-database.ts'
+import { onceKnown, settingsOf } from '../support/test-database.ts'
 import { everythingKept } from '../support/test-sql.ts'
 
 plantServiceForThisFile()
@@ -192,6 +192,26 @@ it('a photo of 8 MiB is stored in pieces, and comes back whole', async () => {
   expect(pieces).toEqual(Array.from({ length: 32 }, () => ({ bytes: 256 * 1024 })))
 })
 
+it('a photo counts as bytes in flight, while it is sent and while it is read', async () => {
+  const megabyte = 1024 ** 2
+  const bodyLimits = { PLANT_BODY_LIMIT: `${megabyte}`, CHAT_BODY_LIMIT: `${megabyte}`, CARD_BODY_LIMIT: `${megabyte}` }
+  // An account may hold half of the bytes.
+  const narrow = await startTestService({ ...bodyLimits, MAX_IN_FLIGHT_BYTES: `${2 * megabyte}` })
+  try {
+    await narrow.request('/plants', { json: { id: 7, name: 'Fern' } })
+    const put = (bytes: number) =>
+      narrow.request('/plants/7/photo', { method: 'PUT', body: new Uint8Array(jpegOf(bytes)) })
+    await expectError(await put(megabyte + 1), 'plants', 503)
+    for (let round = 0; round < 3; round++) {
+      expect((await put(megabyte - round)).status).toBe(200)
+      const photo = await narrow.request('/plants/7/photo')
+      expect([photo.status, (await photo.arrayBuffer()).byteLength]).toEqual([200, megabyte - round])
+    }
+  } finally {
+    await narrow.close()
+  }
+})
+
 it('over the limit photo_bytes is a 429, until the operator raises it; a smaller photo may replace a larger one', async () => {
   const limited = await startTestService({ LIMITS: 'photo_bytes=20000' })
   try {
@@ -210,7 +230,7 @@ it('over the limit photo_bytes is a 429, until the operator raises it; a smaller
     expect((await put(1, 14_000)).status).toBe(200)
     const settings = await settingsOf(limited.dataDirectory)
     await conservatory(['accounts', 'limit', 'ann', '--limit', 'photo_bytes=30000'], settings)
-    expect((await put(1, 25_000)).status).toBe(200)
+    await onceKnown(async () => expect((await put(1, 25_000)).status).toBe(200))
   } finally {
     await limited.close()
   }
