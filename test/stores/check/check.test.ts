@@ -117,6 +117,21 @@ describe.each<Engine>(['SQLite', 'PostgreSQL'])('check, 5, over %s', (engine) =>
       ],
     ],
     [
+      'details of a plant that is gone, and a kept reply, a feed and holdings of an account that is gone',
+      [
+        "INSERT INTO plant_details (account, plant, notes) VALUES (1, 999, 'n')",
+        "INSERT INTO kept_replies (account, key, request, reply, created) VALUES (99, 'k', 'r', '', 0)",
+        "INSERT INTO care_feeds (account, digest, created) VALUES (99, 'd', 0)",
+        'INSERT INTO holdings (account) VALUES (99)',
+      ],
+      [
+        /^orphan: plant_details has 1 row whose account, plant/,
+        /^orphan: kept_replies has 1 row whose account/,
+        /^orphan: care_feeds has 1 row whose account/,
+        /^orphan: holdings has 1 row whose account/,
+      ],
+    ],
+    [
       'a wrong number of events',
       ['UPDATE holdings SET events = 5'],
       [/^counter: holdings has 1 row with another number of events than the logs of the account have/],

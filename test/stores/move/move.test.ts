@@ -46,6 +46,14 @@ beforeAll(async () => {
     WITH RECURSIVE n(i) AS (SELECT -5000 UNION ALL SELECT i + 1 FROM n WHERE i < 14999)
     INSERT INTO plants (account, id, name, tag) SELECT 1 + (i & 1), i, 'plant ' || i, CASE i % 3 WHEN 0 THEN 'Moos 🌿' END FROM n;
     INSERT INTO photos VALUES ('f', 2, 3, 0, 2, 1), ('left', 9, 1, 8, NULL, NULL);
+    INSERT INTO plant_details (account, plant, species, notes, photo_type, photo_bytes, photo_digest)
+      VALUES (2, 1, 'Monstera', 'n' || char(10), 'image/png', 3, 'sha256:d');
+    INSERT INTO care_rules VALUES (2, 1, 'water', 7, '11-01', '02-28', NULL, '2026-11-29', 5, NULL, '2026-11-30');
+    INSERT INTO care_logs VALUES (7, 2, 2, 1), (8, 2, NULL, NULL);
+    INSERT INTO care_events VALUES (7, 'e', 5, 'moisture', 'wet', 41.5, '%'), (8, 'e', 5, 'water', NULL, NULL, NULL);
+    INSERT INTO care_feeds VALUES (2, 'd', 1);
+    INSERT INTO holdings VALUES (2, 2, 3);
+    INSERT INTO kept_replies VALUES (2, '/plants/batch k', 'r', '7', 1);
     INSERT INTO photo_pieces VALUES ('f', 0, x'00ff'), ('f', 1, x'0a'), ('left', 0, x'01');
   `)
   database.close()
