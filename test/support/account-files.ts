@@ -66,6 +66,11 @@ export async function plantsIn(
   return found
 }
 
+/** A plant with its id, name and tag alone. */
+export function bare({ id, name, tag }: PortablePlant): PortablePlant {
+  return tag === undefined ? { id, name } : { id, name, tag }
+}
+
 /** The ids, names and tags of all plants of an account, read from an export. */
 export async function exportedFrom(transfers: PlantTransfers, account: number): Promise<readonly PortablePlant[]> {
   let text = ''
@@ -76,7 +81,7 @@ export async function exportedFrom(transfers: PlantTransfers, account: number): 
     text += lines
   }
   await transfers.exportPlants(account, { begin, add, end() {} })
-  return (await plantsIn(text)).map(({ id, name, tag }) => (tag === undefined ? { id, name } : { id, name, tag }))
+  return (await plantsIn(text)).map(bare)
 }
 
 /** Imports plants into an account, in the same way as the command. */

@@ -7,7 +7,7 @@ import { expect } from 'vitest'
 import { findAccount } from '../../src/access/access.ts'
 import type { PortablePlant } from '../../src/plants/rows.ts'
 import type { Stores } from '../../src/stores/stores.ts'
-import { exportedFrom, fileOf, plantsIn } from './account-files.ts'
+import { bare, exportedFrom, fileOf, plantsIn } from './account-files.ts'
 import { compileCache, projectFolder } from './process.ts'
 
 /** A database whose commands are killed. The open `stores` count as a running service, so the commands write in small batches. */
@@ -83,7 +83,9 @@ export async function killTransfers(place: KilledPlace, plantCount: number, kill
   const backups = join(folder, 'backups')
   const kept = async () => {
     const files = readdirSync(backups).filter((name) => /^account-.*\.jsonl$/.test(name))
-    return (await Promise.all(files.map((name) => plantsIn(readFileSync(join(backups, name), 'utf8'))))).flat()
+    return (await Promise.all(files.map((name) => plantsIn(readFileSync(join(backups, name), 'utf8')))))
+      .flat()
+      .map(bare)
   }
   const deleteKills = await killedAgain(
     place,
