@@ -6,7 +6,8 @@ import { headerLine } from './account-file.ts'
 import { namelessFile } from './input-file.ts'
 import type { ExportSink } from './transfers.ts'
 
-const pieceBytes = 256 * 1024
+/** Larger pieces stay in memory until a full collection: pieces of 256 KiB took 25 MB more. */
+const pieceBytes = 16 * 1024
 
 /**
  * Prints an account's file. The reader of a pipe may be slow, so the export first goes into a file without a name: then the
