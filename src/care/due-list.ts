@@ -1,4 +1,3 @@
-import { setImmediate } from 'node:timers/promises'
 import { type GrantRow, sharersOf } from '../plants/rows.ts'
 import { joined, query, rowsOf, type Script, type Scripts, type Statement, sql } from '../storage/scripts.ts'
 
@@ -66,17 +65,16 @@ async function readDueOf(
   after: DuePlace | undefined,
   limit: number,
 ): Promise<readonly DueRule[]> {
-  const isRare = await scripts.read(() => hasFewPlants(seen))
+  const isRare = await scripts.readPortion(() => hasFewPlants(seen))
   const found: DueRule[] = []
   let place = after
   // Most pages need one portion. More portions are read if many rules are of archived plants, or of plants without the tags.
   for (let portion = limit; ; portion = rowsPerPortion) {
     const from = place
-    const rows = await scripts.read(() => dueRows(seen, isRare, until, from, portion))
+    const rows = await scripts.readPortion(() => dueRows(seen, isRare, until, from, portion))
     found.push(...rows.filter(({ tag, archived }) => archived === 0 && hasTag(seen, tag)))
     place = rows.at(-1)
     if (found.length >= limit || rows.length < portion) return found.slice(0, limit)
-    await setImmediate()
   }
 }
 

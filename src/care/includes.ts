@@ -1,4 +1,3 @@
-import { setImmediate } from 'node:timers/promises'
 import { Type } from '@sinclair/typebox'
 import type { IncludedName, Includes } from '../plants/includes.ts'
 import { query, type Scripts } from '../storage/scripts.ts'
@@ -9,7 +8,7 @@ import { type Rule, ruleColumns, zoneOf } from './rules.ts'
 import { Care, careBody, DueOfPlant, dueBody } from './schemas.ts'
 
 /** One statement reads the rules of at most this number of plants. */
-const plantsPerStatement = 100
+const plantsPerStatement = 20
 
 /** Makes the answers to `include=care` and `include=due`. */
 export function careIncludes(scripts: Scripts): Includes {
@@ -53,12 +52,10 @@ async function rulesOfPlants(scripts: Scripts, plants: readonly PlantKey[]) {
   const rules: IncludedRule[] = []
   for (const [account, owned] of Map.groupBy(plants, (plant) => plant.account)) {
     for (let at = 0; at < owned.length; at += plantsPerStatement) {
-      // Plants may have many rules, so other requests run between two statements.
-      if (rules.length > 0) await setImmediate()
       const ids = owned.slice(at, at + plantsPerStatement).map(({ id }) => id)
       // All statements have the same number of values, so that SQLite keeps one prepared statement.
       const values = [...ids, ...Array<number>(plantsPerStatement - ids.length).fill(ids[0] ?? 0)]
-      rules.push(...(await scripts.read(() => query<IncludedRule>(rulesOfSome, account, ...values))))
+      rules.push(...(await scripts.readPortion(() => query<IncludedRule>(rulesOfSome, account, ...values))))
     }
   }
   return Map.groupBy(rules, ({ account, plant }) => `${account} ${plant}`)

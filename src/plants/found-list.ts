@@ -98,7 +98,7 @@ async function readFound(scripts: Scripts, found: readonly FoundPlant[]): Promis
   const plants: DetailedPlant[] = []
   for (const [account, some] of Map.groupBy(found, (each) => each.account)) {
     const ids = some.map(({ id }) => id)
-    const byId = await scripts.read(() => readDetailed(account, ids))
+    const byId = await scripts.readPortion(() => readDetailed(account, ids))
     for (const { id, tags } of some) {
       const plant = byId.get(id)
       if (plant && (!tags || tags.includes(plant.tag ?? ''))) plants.push(plant)

@@ -1,3 +1,4 @@
+import { setImmediate as endOfTurn } from 'node:timers/promises'
 import type { Database, Statement as PreparedStatement } from 'better-sqlite3'
 import { GroupCommit } from './group-commit.ts'
 
@@ -92,6 +93,11 @@ export interface Scripts {
   /** Runs a script that only reads. */
   read<T>(script: () => Script<T>): Promise<T>
   /**
+   * Reads one of many portions. Over SQLite, the portions of all callers follow each other, each in a turn of the event loop of its
+   * own, so that short requests run between them.
+   */
+  readPortion<T>(script: () => Script<T>): Promise<T>
+  /**
    * Runs a script in a transaction, together with the writes of other requests. Resolves when the transaction is on disk. Over
    * PostgreSQL the row of the account is locked before, and a retry of the transaction runs the script again.
    * @throws ApiError of the script; 403 when the account was deleted; 503 or 507 when the database cannot write
@@ -158,6 +164,8 @@ export class SqliteScripts implements Scripts {
   readonly #database: Database
   readonly #commit: GroupCommit
   readonly #asideCommit: GroupCommit
+  /** The turn after the last portion in the queue. */
+  #portions: Promise<unknown> = Promise.resolve()
 
   constructor(database: Database, commit: GroupCommit) {
     this.#database = database
@@ -167,6 +175,13 @@ export class SqliteScripts implements Scripts {
 
   async read<T>(script: () => Script<T>): Promise<T> {
     return this.#database.transaction(() => runScript(this.#database, script()))()
+  }
+
+  readPortion<T>(script: () => Script<T>): Promise<T> {
+    const portion = this.#portions.then(() => this.read(script))
+    const nextTurn = () => endOfTurn()
+    this.#portions = portion.then(nextTurn, nextTurn)
+    return portion
   }
 
   write<T>(_account: number, script: () => Script<T>): Promise<T> {

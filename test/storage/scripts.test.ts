@@ -1,7 +1,7 @@
 import { describe, expect, it, onTestFinished } from 'vitest'
 import { ApiError } from '../../src/errors.ts'
 import { joined, rowOf, rowsOf, type Script, sql } from '../../src/storage/scripts.ts'
-import { engines } from '../support/engines.ts'
+import { engines, sqlite } from '../support/engines.ts'
 
 describe('a statement', () => {
   it('has the values and statements of its template in their places', () => {
@@ -19,6 +19,26 @@ describe('a statement', () => {
     })
     expect(joined([], ', ')).toEqual({ texts: [''], values: [] })
   })
+})
+
+it('scripts over SQLite read one portion in a turn of the event loop', async () => {
+  const database = await sqlite.openDatabase()
+  onTestFinished(() => database.close())
+  const scripts = database.openScripts()
+  let turns = 0
+  let isOver = false
+  const count = () => {
+    turns++
+    if (!isOver) setImmediate(count)
+  }
+  setImmediate(count)
+  const read = function* (): Script<number> {
+    yield* rowOf(sql`SELECT 1 AS one`)
+    return turns
+  }
+  const readIn = await Promise.all([1, 2, 3, 4].map(() => scripts.readPortion(read)))
+  isOver = true
+  expect(new Set(readIn).size).toBe(4)
 })
 
 describe.each(engines)('scripts over $name', (engine) => {
@@ -47,6 +67,15 @@ describe.each(engines)('scripts over $name', (engine) => {
     await scripts.write(account, () => add(account, 'Water'))
     const read = () => rowOf(sql`SELECT account, note, size, data FROM notes WHERE size = ${1} AND note = ${'Water'}`)
     expect(await scripts.read(read)).toEqual({ account, note: 'Water', size: 1, data: Buffer.from('ab') })
+  })
+
+  it('read the portions of all callers, also after one that fails', async () => {
+    const { scripts, account } = await scene()
+    await scripts.write(account, () => add(account, 'Water'))
+    const failing = scripts.readPortion(() => rowsOf(sql`SELECT nothing`))
+    const others = [1, 2].map(() => scripts.readPortion(() => notes(account)))
+    await expect(failing).rejects.toThrow()
+    expect(await Promise.all(others)).toEqual([['Water'], ['Water']])
   })
 
   it('write rows aside for any account, also of one that is gone', async () => {

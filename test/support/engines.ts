@@ -46,9 +46,11 @@ export const serializable: Engine = {
   openDatabase: () => openPostgres('serializable'),
 }
 
+export const sqlite: Engine = { name: 'SQLite', hasReplicas: false, openDatabase: async () => openSqlite() }
+
 /** All engines of the contract tests. */
 export const engines: readonly Engine[] = [
-  { name: 'SQLite', hasReplicas: false, openDatabase: async () => openSqlite() },
+  sqlite,
   { name: 'PostgreSQL', hasReplicas: true, openDatabase: () => openPostgres('read committed') },
   serializable,
 ]

@@ -42,6 +42,10 @@ export class PostgresScripts implements Scripts {
     return this.#database.read((sql) => runScript(sql, script()))
   }
 
+  readPortion<T>(script: () => Script<T>): Promise<T> {
+    return this.read(script)
+  }
+
   async write<T>(account: number, script: () => Script<T>): Promise<T> {
     let done: { readonly value: T } | undefined
     const run = async (sql: Transaction) => {
