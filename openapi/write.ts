@@ -76,7 +76,7 @@ export async function withRoutes<T>(
 export async function writeOpenApi(): Promise<string> {
   const document = await withRoutes(describe, (app) => app.swagger())
   const components: Record<string, unknown> = {}
-  const paths = tidied(withMeanings(document.paths), components)
+  const paths = tidied(withHeaders(withMeanings(document.paths)), components)
   const schemas = Object.fromEntries(Object.entries(components).sort(([a], [b]) => a.localeCompare(b)))
   return `${JSON.stringify({ ...document, components: { securitySchemes, schemas }, paths }, null, 2)}\n`
 }
@@ -113,6 +113,33 @@ function withMeanings(value: unknown, status = ''): unknown {
   return Object.fromEntries(entries)
 }
 
+/**
+ * The headers that are parameters of each operation whose description names them. A schema in the route would be checked in each
+ * request, and the routes read these headers themselves.
+ */
+const headers: Readonly<Record<string, { readonly description: string; readonly example: string }>> = {
+  'Idempotency-Key': {
+    description:
+      '1 to 255 printable ASCII characters of your choice. A repeated request with them gets the first answer.',
+    example: 'b1f6c1d2-4f0e-4c55-9d0b-3f5a1e0c7a42',
+  },
+  'If-Match': { description: 'The `ETag` of the version that you have read.', example: '"2"' },
+  'If-None-Match': { description: 'The `ETag` of the reply that you have.', example: '"2"' },
+}
+
+function withHeaders(value: unknown): unknown {
+  if (!isObject(value)) return value
+  const { operationId, description, parameters } = value
+  if (operationId === undefined) {
+    return Object.fromEntries(Object.entries(value).map(([name, item]) => [name, withHeaders(item)]))
+  }
+  const named = Object.entries(headers)
+    .filter(([name]) => String(description).includes(`\`${name}\``))
+    .map(([name, header]) => ({ schema: { type: 'string' }, in: 'header', name, required: false, ...header }))
+  if (named.length === 0) return value
+  return { ...value, parameters: [...(Array.isArray(parameters) ? parameters : []), ...named] }
+}
+
 /** Makes the app collect the description of its routes. */
 async function describe(app: FastifyInstance): Promise<void> {
   await app.register(swagger, {
@@ -147,8 +174,8 @@ async function describe(app: FastifyInstance): Promise<void> {
 }
 
 /**
- * Moves titled schemas to the components, turns unions of string constants into enums, and removes `errorMessage`, which
- * only our validator reads.
+ * Moves titled schemas to the components, turns unions of string constants into enums, moves `explode` from the schema of a
+ * parameter to the parameter, and removes `errorMessage`, which only our validator reads, and schemas that only repeat a media type.
  */
 function tidied(value: unknown, components: Record<string, unknown>): unknown {
   if (Array.isArray(value)) return value.map((item) => tidied(item, components))
@@ -157,6 +184,12 @@ function tidied(value: unknown, components: Record<string, unknown>): unknown {
   const plain: Record<string, unknown> = Object.fromEntries(
     entries.map(([name, item]) => [name, tidied(item, components)]),
   )
+  const { schema: inner, ...outer } = plain
+  if (isObject(inner)) {
+    const { explode, ...schema } = inner
+    if (explode !== undefined) return { schema, ...outer, explode }
+    if (Object.keys(inner).join() === 'contentMediaType') return outer
+  }
   const { title, anyOf, ...rest } = plain
   if (typeof title === 'string' && 'type' in plain) {
     const { title: _title, ...schema } = plain
@@ -166,6 +199,10 @@ function tidied(value: unknown, components: Record<string, unknown>): unknown {
   const words = Array.isArray(anyOf) ? anyOf.map((choice: unknown) => constantOf(choice)) : []
   if (words.length > 0 && words.every((word) => word !== undefined)) return { ...rest, type: 'string', enum: words }
   return plain
+}
+
+function isObject(value: unknown): value is Readonly<Record<string, unknown>> {
+  return typeof value === 'object' && value !== null
 }
 
 function constantOf(choice: unknown): string | undefined {

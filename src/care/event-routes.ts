@@ -11,7 +11,7 @@ import { changeOnce, keyOfRoute } from '../plants/kept-replies.ts'
 import type { LongReplies } from '../plants/long-replies.ts'
 import { checkedText } from '../plants/plant.ts'
 import { csvType } from '../plants/plant-csv.ts'
-import { PlantError, refusals, security } from '../plants/schemas.ts'
+import { listOrCsv, PlantError, refusals, security } from '../plants/schemas.ts'
 import { query, type Script, type Scripts } from '../storage/scripts.ts'
 import {
   addEvents,
@@ -183,7 +183,7 @@ function addListRoute(app: TypedInstance, { scripts, cursors, longReplies }: Eve
         security,
         params: PlantPath,
         querystring: EventsQuery,
-        response: answers({ 200: EventList }, PlantError, [...refusals, 404]),
+        response: { 200: listOrCsv(EventList), ...answers({}, PlantError, [...refusals, 404]) },
       },
     },
     async (request, reply) => {

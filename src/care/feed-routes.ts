@@ -138,7 +138,7 @@ function calendarRoute(app: TypedInstance, { scripts, guard, works, readers }: F
         operationId: 'getCalendar',
         summary: 'Get the calendar of a feed',
         description:
-          'Returns an all-day event for what is due next, for each plant and kind of care that the account sees; what is overdue is an event of today. The calendar has at most 10,000 events. A wrong or ended secret is a 404, also while the account is suspended.',
+          'Returns an all-day event for what is due next, for each plant and kind of care that the account sees; what is overdue is an event of today. The calendar has at most 10,000 events. A wrong or ended secret is a 404, also while the account is suspended. The `ETag`, sent as `If-None-Match`, gets a 304 without a body while the calendar is the same.',
         tags: ['care'],
         security: [],
         querystring: CalendarQuery,

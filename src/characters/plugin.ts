@@ -30,7 +30,7 @@ const toRead = requireScope('chat', 'characters:write')
 
 /** Content types of avatars. */
 const pictureTypes = ['image/png', 'image/jpeg', 'image/webp', 'image/gif']
-const picture = (type: string) => Type.Unsafe<Buffer>({ type: 'string', contentMediaType: type })
+const picture = (type: string) => Type.Unsafe<Buffer>({ contentMediaType: type })
 
 /** The routes for characters: lists, single characters, exports, avatars and uploads. */
 export const charactersPlugin: FastifyPluginAsyncTypebox<CharactersOptions> = async (app, options) => {
@@ -110,7 +110,7 @@ function avatarRoute(app: TypedInstance, options: CharactersOptions): void {
         operationId: 'getCharacterAvatar',
         summary: "Get a character's picture",
         description:
-          "Returns the main icon of the card, or the picture that contains the card: PNG, JPEG, WebP or GIF. The card and its texts are removed, so that all accounts may see the pictures of the operator's cards.",
+          "Returns the main icon of the card, or the picture that contains the card: PNG, JPEG, WebP or GIF. The card and its texts are removed, so that all accounts may see the pictures of the operator's cards. The `ETag`, sent as `If-None-Match`, gets a 304 without a body while the picture is the same.",
         tags: ['characters'],
         security,
         // The example names no starter, because starters have no picture.

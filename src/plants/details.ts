@@ -2,6 +2,7 @@ import { isDeepStrictEqual } from 'node:util'
 import { query, queryEach, rowOf, rowsOf, type Script, sql } from '../storage/scripts.ts'
 import { unixSeconds } from '../time.ts'
 import { foldedColumns } from './fold.ts'
+import type { PhotoType } from './photo.ts'
 import { checkedPlant, type StoredPlant } from './plant.ts'
 import { unknownPlant } from './policy.ts'
 import type { NewPlant, Plant, PlantChange } from './schemas.ts'
@@ -134,7 +135,7 @@ interface DetailedRow extends DetailsRow {
   readonly created: number
   readonly updated: number
   readonly version: number
-  readonly photo_type: string | null
+  readonly photo_type: PhotoType | null
   readonly photo_bytes: number | null
   readonly photo_digest: string | null
 }

@@ -10,7 +10,7 @@ import type { RouteOptions } from './options.ts'
 import { digestOf, nextLink, sendIfNotModified, sendPage } from './page-replies.ts'
 import { checkedText, type PlantQuery } from './plant.ts'
 import { csvTexts, csvType } from './plant-csv.ts'
-import { include, PlantError, refusals, security } from './schemas.ts'
+import { include, listOrCsv, NotModified, PlantError, refusals, security } from './schemas.ts'
 
 /** The query of a CSV file. */
 const CsvQuery = Type.Object({
@@ -93,7 +93,7 @@ export function listRoute(app: TypedInstance, options: RouteOptions & { readonly
         tags: ['plants'],
         security,
         querystring: ListQuery,
-        response: answers({ 200: Type.Array(plantSchema) }, PlantError, refusals),
+        response: { 200: listOrCsv(Type.Array(plantSchema)), ...answers({ 304: NotModified }, PlantError, refusals) },
       },
     },
     // This handler replies by `send` and returns no promise: for a promise Fastify adds another listener to the reply.

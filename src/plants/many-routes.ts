@@ -85,7 +85,7 @@ function batchRoute(app: TypedInstance, { store, limits, includes, plantSchema }
       schema: {
         operationId: 'addPlants',
         summary: 'Create many plants',
-        description: `Adds 1 to ${maxBatch} plants in their order, all or none, as if each was sent to \`POST /plants\`. The reply comes when all are on disk. An error names the plant by its index in the array, counted from 0. Unknown fields are ignored, and named in the reply header \`x-ignored-params\`.`,
+        description: `Adds 1 to ${maxBatch} plants in their order, all or none, as if each was sent to \`POST /plants\`. The reply comes when all are on disk. An error names the plant by its index in the array, counted from 0. With an \`Idempotency-Key\`, a repeated request adds them once. Unknown fields are ignored, and named in the reply header \`x-ignored-params\`.`,
         tags: ['plants'],
         security,
         querystring: OnePlantQuery,
@@ -126,7 +126,7 @@ function importRoute(app: TypedInstance, { store, limits }: RouteOptions): void 
       schema: {
         operationId: 'importPlants',
         summary: 'Import plants from a CSV file',
-        description: `Adds the plants of a CSV file in UTF-8, up to ${maxImport}, all or none. The first row has the names of the columns, in any order: \`name\`, and any of \`id\`, \`tag\`, \`species\`, \`place\`, \`light\`, \`acquired\`, \`notes\` and \`archived\`. \`GET /plants?format=csv\` writes such files. Other columns are ignored, and named in the reply header \`x-ignored-params\`. An error names the line. With \`dry_run=true\` the file is checked, and nothing is added.`,
+        description: `Adds the plants of a CSV file in UTF-8, up to ${maxImport}, all or none. The first row has the names of the columns, in any order: \`name\`, and any of \`id\`, \`tag\`, \`species\`, \`place\`, \`light\`, \`acquired\`, \`notes\` and \`archived\`. \`GET /plants?format=csv\` writes such files. Other columns are ignored, and named in the reply header \`x-ignored-params\`. An error names the line. With an \`Idempotency-Key\`, a repeated request adds them once. With \`dry_run=true\` the file is checked, and nothing is added.`,
         tags: ['plants'],
         security,
         querystring: ImportQuery,

@@ -15,6 +15,7 @@ import {
   type Included,
   includedIn,
   isBare,
+  NotModified,
   OnePlantQuery,
   PlantChange,
   PlantError,
@@ -46,7 +47,7 @@ function getRoute(app: TypedInstance, { store, scripts, includes, plantSchema }:
         security,
         params: PlantPath,
         querystring: OnePlantQuery,
-        response: answers({ 200: plantSchema }, PlantError, [...refusals, 404]),
+        response: answers({ 200: plantSchema, 304: NotModified }, PlantError, [...refusals, 404]),
       },
     },
     // As in the route of lists: this handler returns no promise.

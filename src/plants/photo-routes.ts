@@ -8,12 +8,12 @@ import type { BytesInFlight } from '../http/bytes-in-flight.ts'
 import { matchesTag } from '../http/etag.ts'
 import { setIgnoredHeader } from '../http/ignored-params.ts'
 import type { WorkOf } from '../http/json.ts'
-import { answers, choice, type TypedInstance } from '../http/openapi-fields.ts'
+import { answers, type TypedInstance } from '../http/openapi-fields.ts'
 import type { Limits } from '../limit-values.ts'
 import { openPlantsGroup } from './group.ts'
 import { maxPhotoBytes, type NewPhoto, photoJob, photoTypes } from './photo.ts'
 import type { Photos } from './photos.ts'
-import { PlantError, PlantPath, refusals, security } from './schemas.ts'
+import { PhotoFacts, PlantError, PlantPath, refusals, security } from './schemas.ts'
 
 /** The objects and settings that the routes of photos use. */
 export interface PhotoOptions {
@@ -24,16 +24,6 @@ export interface PhotoOptions {
   /** The limits of accounts without limits of their own. */
   readonly limits: Limits
 }
-
-/** A photo as replies name it. */
-const PhotoFacts = Type.Object(
-  {
-    type: choice(photoTypes, { description: 'The format.' }),
-    bytes: Type.Integer({ description: 'The size of the stored photo.' }),
-    digest: Type.String({ description: 'The SHA-256 of the stored photo; `GET` has it as its `ETag`.' }),
-  },
-  { title: 'PhotoFacts' },
-)
 
 // The body is not validated by a schema: its bytes decide about the format, and not its content type.
 TypeRegistry.Set('Photo', (_schema, value) => value === undefined || Buffer.isBuffer(value))
@@ -91,7 +81,8 @@ function readAndDeleteRoutes(app: TypedInstance, { photos, inFlight }: PhotoOpti
       schema: {
         operationId: 'getPhoto',
         summary: 'Get the photo of one of your plants',
-        description: 'Returns the photo of a plant of your own account. Photos of shared plants are not shown.',
+        description:
+          'Returns the photo of a plant of your own account. Photos of shared plants are not shown. The `ETag`, sent as `If-None-Match`, gets a 304 without a body while the photo is the same.',
         tags: ['plants'],
         security,
         params: PlantPath,

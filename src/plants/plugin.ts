@@ -34,7 +34,7 @@ export const plantsPlugin: FastifyPluginAsyncTypebox<PlantsOptions> = async (app
         operationId: 'addPlant',
         summary: 'Create a plant',
         description:
-          'Adds a plant to the store. The reply comes when the plant is on disk. Unknown fields are ignored, and named in the reply header `x-ignored-params`.',
+          'Adds a plant to the store. The reply comes when the plant is on disk. With an `Idempotency-Key`, a repeated request adds the plant once. Unknown fields are ignored, and named in the reply header `x-ignored-params`.',
         tags: ['plants'],
         security,
         querystring: OnePlantQuery,

@@ -1,4 +1,6 @@
 import { Kind, type Static, type TSchema, Type, TypeRegistry } from '@sinclair/typebox'
+import { choice } from '../http/openapi-fields.ts'
+import { photoTypes } from './photo.ts'
 
 /* The schemas are not in `plant.ts`, which commands load: TypeBox would take a quarter of the time in which a command starts. */
 
@@ -86,6 +88,19 @@ export const PlantPath = Type.Object({
   }),
 })
 
+/** A photo as replies name it. */
+export const PhotoFacts = Type.Object(
+  {
+    type: choice(photoTypes, { description: 'The format.', examples: ['image/jpeg'] }),
+    bytes: Type.Integer({ description: 'The size of the stored photo.' }),
+    digest: Type.String({
+      description:
+        '`sha256:` and 64 hexadecimal digits, of the stored photo; `GET /plants/{id}/photo` has it as its `ETag`.',
+    }),
+  },
+  { title: 'PhotoFacts' },
+)
+
 const seconds = (what: string) =>
   Type.Integer({ description: `${what}, in Unix seconds; only with \`include=details\`.` })
 
@@ -104,16 +119,7 @@ export const Plant = Type.Object(
     ...details,
     created: Type.Optional(seconds('When the plant was added')),
     updated: Type.Optional(seconds('When the plant was changed last')),
-    photo: Type.Optional(
-      Type.Object(
-        {
-          type: Type.String({ examples: ['image/jpeg'] }),
-          bytes: Type.Integer(),
-          digest: Type.String({ description: '`sha256:` and 64 hexadecimal digits.' }),
-        },
-        { description: 'The photo of the plant; only with `include=details`.' },
-      ),
-    ),
+    photo: Type.Optional(PhotoFacts),
   },
   { title: 'Plant', examples: [{ name: 'Monstera', tag: 'aroid' }] },
 )
@@ -159,6 +165,15 @@ export const PlantChange = Type.Object(
   { title: 'PlantChange', examples: [{ place: 'Bedroom', notes: null }] },
 )
 export type PlantChange = Static<typeof PlantChange>
+
+/** The reply with a list, which is a CSV file if the query asks for one. */
+export function listOrCsv(list: TSchema): Readonly<Record<string, unknown>> {
+  const content = { 'application/json': { schema: list }, 'text/csv': { schema: Type.String() } }
+  return { description: 'The list; with `format=csv` a CSV file.', content }
+}
+
+/** The reply without a body to a request whose `If-None-Match` has the present `ETag`. */
+export const NotModified = Type.Null({ description: 'Nothing has changed since the `ETag` in `If-None-Match`.' })
 
 /** The error body of the plants interface. */
 export const PlantError = Type.Object(

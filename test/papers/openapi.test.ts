@@ -135,6 +135,72 @@ describe('the OpenAPI document', () => {
     expect(committed).not.toMatch(/errorMessage|"const": "(stop|user)"|undefined|file:|127\.0\.0\.1|\/work\//)
   })
 
+  test('says that lists in queries are one parameter with commas, as the routes read them', () => {
+    const lists = operations.flatMap(({ name, operation }) =>
+      parametersOf(operation)
+        .filter((parameter) => fieldsOf(parameter, 'schema')['type'] === 'array')
+        .map((parameter) => [name, parameter['name'], parameter['in'], parameter['explode']]),
+    )
+    expect(lists).toEqual(
+      ['GET /plants', 'POST /plants', 'GET /plants/{id}', 'PATCH /plants/{id}', 'POST /plants/batch'].map((name) => [
+        name,
+        'include',
+        'query',
+        false,
+      ]),
+    )
+  })
+
+  test('has the headers that routes read as parameters', () => {
+    const named = operations.flatMap(({ name, operation }) =>
+      parametersOf(operation)
+        .filter((parameter) => parameter['in'] === 'header')
+        .map((parameter) => `${parameter['name']}: ${name}`),
+    )
+    expect(named.sort()).toEqual([
+      'Idempotency-Key: POST /events',
+      'Idempotency-Key: POST /plants',
+      'Idempotency-Key: POST /plants/batch',
+      'Idempotency-Key: POST /plants/import',
+      'Idempotency-Key: POST /plants/{id}/events',
+      'If-Match: DELETE /plants/{id}',
+      'If-Match: PATCH /plants/{id}',
+      'If-None-Match: GET /care.ics',
+      'If-None-Match: GET /characters/{name}/avatar',
+      'If-None-Match: GET /plants',
+      'If-None-Match: GET /plants/{id}',
+      'If-None-Match: GET /plants/{id}/photo',
+    ])
+  })
+
+  test('has a 304 for each If-None-Match, the types of files, and no schema for pictures, which are bytes', () => {
+    const repliesOf = ({ operation }: Operation) => fieldsOf(operation, 'responses')
+    const conditional = operations.filter(({ operation }) =>
+      parametersOf(operation).some(({ name }) => name === 'If-None-Match'),
+    )
+    expect(conditional).toEqual(operations.filter((each) => Object.hasOwn(repliesOf(each), '304')))
+    const types = operations.flatMap((each) =>
+      Object.entries(fieldsOf(fieldsOf(repliesOf(each), '200'), 'content'))
+        .filter(([type]) => type !== 'application/json')
+        .map(
+          ([type, content]) =>
+            `${each.name}: ${type}${Object.hasOwn(fieldsOf({ content }, 'content'), 'schema') ? ' as text' : ''}`,
+        ),
+    )
+    expect(types.sort()).toEqual([
+      'GET /care.ics: text/calendar as text',
+      'GET /characters/{name}/avatar: image/gif',
+      'GET /characters/{name}/avatar: image/jpeg',
+      'GET /characters/{name}/avatar: image/png',
+      'GET /characters/{name}/avatar: image/webp',
+      'GET /plants/{id}/events: text/csv as text',
+      'GET /plants/{id}/photo: image/jpeg',
+      'GET /plants/{id}/photo: image/png',
+      'GET /plants/{id}/photo: image/webp',
+      'GET /plants: text/csv as text',
+    ])
+  })
+
   test('has every error in the format of plants or of chat', () => {
     for (const { path, operation } of operations) {
       const wanted = isOfPlants.test(path) ? 'PlantError' : 'ChatError'
