@@ -68,7 +68,7 @@ describe('docs/clients.md', () => {
 
   it('names the versions that the tests have', () => {
     const { devDependencies } = JSON.parse(textOf('package.json'))
-    const places = ['trials/agents.trial', 'support/sillytavern/program']
+    const places = ['trials/agents.trial', 'trials/clients.trial', 'support/sillytavern/program']
     const trials = places.map((path) => textOf(`test/${path}.ts`)).join('')
     const named = recipes.flatMap((recipe) =>
       [...recipe.matchAll(/^`tried`.*$/gm)].flatMap(([line]) => line.match(/[\w@/-]+@\d[\d.]*/g) ?? []),
