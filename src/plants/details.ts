@@ -13,7 +13,7 @@ export interface DetailedPlant extends StoredPlant {
   readonly created: number
   /** Unix seconds. */
   readonly updated: number
-  /** Counts the changes of the plant, its details and its photo, from 1. */
+  /** Grows with each change of the plant, its details and its photo: see `nextVersion`. */
   readonly version: number
   readonly photo?: NonNullable<Plant['photo']>
 }
@@ -38,6 +38,15 @@ export function detailsRowOf({ species, light, acquired, notes }: NewPlant): Det
   return { species: species ?? null, light: light ?? null, acquired: acquired ?? null, notes: notes ?? null }
 }
 
+/**
+ * The version of a plant after a change. It is the time in milliseconds, so that a plant never gets a version again that its id had
+ * before: not if it is deleted and added again, and not after a backup is restored.
+ * @param version the version before the change; 0 for a new plant
+ */
+export function nextVersion(version = 0): number {
+  return Math.max(version + 1, Date.now())
+}
+
 /** Inserts plants of an account whose ids are free. @param now Unix seconds */
 export function* insertPlants(
   account: number,
@@ -45,10 +54,13 @@ export function* insertPlants(
   now: number,
 ): Script<void> {
   const columns = plants.map((plant) => ({ id: plant.id, ...columnsOf(plant) }))
+  const version = nextVersion()
   yield* queryEach(
-    `INSERT INTO plants (account, id, name, tag, place, archived, folded, found, created, updated)
-    VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $9)`,
-    columns.map((row) => [account, row.id, row.name, row.tag, row.place, row.archived, row.folded, row.found, now]),
+    `INSERT INTO plants (account, id, name, tag, place, archived, folded, found, created, updated, version)
+    VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $9, $10)`,
+    columns.map(({ id, name, tag, place, archived, folded, found }) => [
+      ...[account, id, name, tag, place, archived, folded, found, now, version],
+    ]),
   )
   yield* insertDetails(account, plants)
 }
@@ -94,7 +106,7 @@ export function* changePlant(
   if (isDeepStrictEqual(merged, checkedPlant({ ...plant, id: undefined }))) return plant
   const { created, version, photo } = plant
   const updated = unixSeconds()
-  const next = { account, id, ...merged, created, updated, version: version + 1, ...(photo && { photo }) }
+  const next = { account, id, ...merged, created, updated, version: nextVersion(version), ...(photo && { photo }) }
   yield* updatePlant(next)
   return next
 }

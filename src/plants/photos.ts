@@ -5,6 +5,7 @@ import { ApiError } from '../errors.ts'
 import { type Prunable, pruneOnce } from '../storage/prune.ts'
 import { rowOf, rowsOf, type Script, type Scripts, sql } from '../storage/scripts.ts'
 import { unixSeconds } from '../time.ts'
+import { nextVersion } from './details.ts'
 import { type NewPhoto, type PhotoFacts, photoTypes } from './photo.ts'
 import type { PlantStore } from './plant.ts'
 import { unknownPlant } from './policy.ts'
@@ -162,8 +163,10 @@ function hide(account: number, plant: number): Script<unknown> {
 }
 
 function renew(account: number, plant: number): Script<unknown> {
+  const now = nextVersion()
   return rowsOf(sql`
-    UPDATE plants SET version = version + 1, updated = ${unixSeconds()} WHERE account = ${account} AND id = ${plant}`)
+    UPDATE plants SET version = CASE WHEN version < ${now} THEN ${now} ELSE version + 1 END, updated = ${unixSeconds()}
+    WHERE account = ${account} AND id = ${plant}`)
 }
 
 /** The bytes of the photos of an account, without those that will be removed. */

@@ -8,7 +8,7 @@ import { lockAccounts } from '../storage/postgres/scripts.ts'
 import { query, type Script } from '../storage/scripts.ts'
 import { accountGone } from '../storage/write-error.ts'
 import { unixSeconds } from '../time.ts'
-import { columnsOf, type DetailsRow, detailsRowOf } from './details.ts'
+import { columnsOf, type DetailsRow, detailsRowOf, nextVersion } from './details.ts'
 import type { AddedPlant, Idempotency, PlantsVersion } from './plant.ts'
 import { checkPlantsLimit, idTaken, maxKeysOfRemoved, nextId, oldestValidKeySeconds, replayOf } from './policy.ts'
 import { isByTag, type KeyedRow, sharersOf } from './rows.ts'
@@ -252,8 +252,8 @@ async function writeChanges(sql: Transaction, { added, details, removed, keys, n
     added.size === 0
       ? undefined
       : sql`
-          INSERT INTO plants (account, id, name, tag, place, archived, folded, found, created, updated)
-          SELECT asked.*, ${now}::bigint, ${now}::bigint FROM json_to_recordset(${list([...added.values()])}::text::json)
+          INSERT INTO plants (account, id, name, tag, place, archived, folded, found, created, updated, version)
+          SELECT asked.*, ${now}::bigint, ${now}::bigint, ${nextVersion()}::bigint FROM json_to_recordset(${list([...added.values()])}::text::json)
           AS asked (account BIGINT, id BIGINT, name TEXT, tag TEXT, place TEXT, archived BIGINT, folded TEXT, found TEXT)
           ON CONFLICT DO NOTHING`,
     details.size === 0

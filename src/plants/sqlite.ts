@@ -11,7 +11,7 @@ import { runScript, type Script } from '../storage/scripts.ts'
 import { unixSeconds } from '../time.ts'
 import { addMany, checkMany } from './add-many.ts'
 import { keptCursorKey } from './cursor.ts'
-import { columnsOf, detailsRowOf, insertDetails } from './details.ts'
+import { columnsOf, detailsRowOf, insertDetails, nextVersion } from './details.ts'
 import { InFlightKeys } from './idempotency.ts'
 import { removeOldReplies } from './kept-replies.ts'
 import type {
@@ -95,8 +95,8 @@ export class SqlitePlantStore implements PlantStore {
       DELETE FROM idempotency_keys WHERE (account, key) IN
         (SELECT account, key FROM idempotency_keys WHERE created < ? ORDER BY created LIMIT ?)`)
     this.#insert = database.prepare(`
-      INSERT INTO plants (account, id, name, tag, place, archived, folded, found, created, updated)
-      VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING`)
+      INSERT INTO plants (account, id, name, tag, place, archived, folded, found, created, updated, version)
+      VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING`)
     this.#highestId = database.prepare<[number], number | null>('SELECT max(id) FROM plants WHERE account = ?').pluck()
     this.#byId = database.prepare('SELECT account, id, name, tag, version FROM plants WHERE account = ? AND id = ?')
     this.#delete = database.prepare('DELETE FROM plants WHERE account = ? AND id = ?')
@@ -268,7 +268,8 @@ export class SqlitePlantStore implements PlantStore {
     if (limit !== undefined) checkPlantsLimit(limit, this.#counts.of(account))
     const id = plant.id ?? this.#nextId(account)
     const { name, tag, place, archived, folded, found } = columnsOf(plant)
-    const { changes } = this.#insert.run(account, id, name, tag, place, archived, folded, found, now, now)
+    const values = [account, id, name, tag, place, archived, folded, found, now, now, nextVersion()]
+    const { changes } = this.#insert.run(...values)
     if (changes === 0) throw idTaken(id)
     const added = { ...plant, account, id }
     if (detailsRowOf(plant)) runScript(this.#database, insertDetails(account, [added]))

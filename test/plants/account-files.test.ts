@@ -43,7 +43,12 @@ describe('accounts export', () => {
     const lines = exported.stdout.trimEnd().split('\n')
     expect(lines.map((line): unknown => JSON.parse(line))).toStrictEqual([
       { object: 'account', format: 'conservatory-account', version: 2, account: 'ann', plants: 3, belongings: 0 },
-      ...plants.map((plant) => ({ ...plant, created: expect.any(Number), updated: expect.any(Number), version: 1 })),
+      ...plants.map((plant) => ({
+        ...plant,
+        created: expect.any(Number),
+        updated: expect.any(Number),
+        version: expect.any(Number),
+      })),
     ])
     const file = join(here.folder, 'ann.jsonl')
     writeFileSync(file, exported.stdout)

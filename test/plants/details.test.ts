@@ -150,6 +150,8 @@ describe('PATCH /plants/{id}', () => {
     [{ id: 7 }, '"id"'],
     [{ id: null }, '"id"'],
     [{ tag: 'x'.repeat(256) }, '"tag"'],
+    [{ species: ['x'] }, '"species" is not valid: send a text, or null to remove it'],
+    [{ archived: 1 }, '"archived" is not valid: send true, false, or null to remove it'],
     [[], 'object'],
     [null, 'object'],
     ['text', 'object'],
@@ -194,18 +196,36 @@ describe('the ETag of a plant', () => {
   it('is its version, grows with each change, and has the include behind it', async () => {
     const caller = await newCaller()
     await caller.post('{"name": "a", "id": 7}')
-    const tag = async (query = '') => (await caller.send(`/plants/7${query}`)).headers.get('etag')
-    expect([await tag(), await tag('?include=id'), await tag('?include=details,id')]).toEqual([
-      '"1"',
-      '"1.id"',
-      '"1.details,id"',
+    const tag = async (query = '') => (await caller.send(`/plants/7${query}`)).headers.get('etag') ?? ''
+    const versionOf = (etag: string | null) => Number(/^"(\d+)"$/.exec(etag ?? '')?.[1])
+    const first = versionOf(await tag())
+    expect([await tag('?include=id'), await tag('?include=details,id')]).toEqual([
+      `"${first}.id"`,
+      `"${first}.details,id"`,
     ])
-    expect([await tag('?include=care'), await tag('?include=id,due')]).toEqual([null, null])
-    expect((await patch(caller, '/plants/7?include=id', { tag: 't' })).headers.get('etag')).toBe('"2.id"')
-    expect((await patch(caller, '/plants/7', { tag: 't' })).headers.get('etag')).toBe('"2"')
+    expect([await tag('?include=care'), await tag('?include=id,due')]).toEqual(['', ''])
+    const second = (await patch(caller, '/plants/7?include=id', { tag: 't' })).headers.get('etag')?.replace('.id', '')
+    expect(versionOf(second ?? '')).toBeGreaterThan(first)
+    expect((await patch(caller, '/plants/7', { tag: 't' })).headers.get('etag')).toBe(second)
     expect((await patch(caller, '/plants/7?include=due', { tag: 'u' })).headers.get('etag')).toBeNull()
-    expect(await tag()).toBe('"3"')
+    expect(versionOf(await tag())).toBeGreaterThan(versionOf(second ?? ''))
   })
+
+  it.for(['/plants', '/plants/batch'])(
+    'is new for a plant that gets the id of a deleted one from POST %s',
+    async (path) => {
+      const caller = await newCaller()
+      const add = (name: string) => caller.send(path, { json: path === '/plants' ? { name } : [{ name }] })
+      await add('old')
+      const headers = { 'if-none-match': (await caller.send('/plants/1')).headers.get('etag') }
+      const ifSame = { 'if-match': headers['if-none-match'] }
+      expect((await caller.send('/plants/1', { headers })).status).toBe(304)
+      await caller.send('/plants/1', { method: 'DELETE' })
+      await add('new')
+      expect(await (await caller.send('/plants/1', { headers })).text()).toBe('{"name":"new"}')
+      expect((await caller.send('/plants/1', { method: 'DELETE', headers: ifSame })).status).toBe(412)
+    },
+  )
 
   it.for([
     ['"1"', '', 304],
@@ -220,7 +240,7 @@ describe('the ETag of a plant', () => {
     ['1', '', 200],
   ] as const)('If-None-Match %s of /plants/7%s gets %i', async ([header, query, status]) => {
     const caller = await newCaller()
-    await caller.post('{"name": "a", "id": 7}')
+    await plantInBulk(caller, [{ id: 7, name: 'a' }])
     const response = await caller.send(`/plants/7${query}`, { headers: { 'if-none-match': header } })
     expect(response.status).toBe(status)
     expect(response.headers.get('etag')).toMatch(/^"1/)
@@ -242,8 +262,8 @@ describe('the ETag of a plant', () => {
     [{ 'if-none-match': '"1"' }, true],
   ] as const)('%j allows a change of version 2: %s', async ([headers, isAllowed]) => {
     const caller = await newCaller()
-    await caller.post('{"name": "a", "id": 7}')
-    await patch(caller, '/plants/7', { name: 'b' })
+    await plantInBulk(caller, [{ id: 7, name: 'b' }])
+    await sql.run('UPDATE plants SET version = 2 WHERE account = ?', caller.account)
     const missing = await caller.send('/plants/8', { method: 'DELETE', headers })
     expect(missing.status).toBe(404)
     await expectError(await patch(caller, '/plants/8', { name: 'c' }, headers), 'plants', 404)
@@ -259,12 +279,11 @@ describe('the ETag of a plant', () => {
 
   it('lets one of many changes at once win', async () => {
     const caller = await newCaller()
-    await caller.post('{"name": "a", "id": 7}')
+    await plantInBulk(caller, [{ id: 7, name: 'a' }])
     const changes = Array.from({ length: 8 }, (_none, index) =>
       patch(caller, '/plants/7', { name: `by ${index}` }, { 'if-match': '"1"' }),
     )
     const ended = await Promise.all(changes)
     expect(ended.map(({ status }) => status).toSorted()).toEqual([200, ...Array(7).fill(412)])
-    expect((await caller.send('/plants/7')).headers.get('etag')).toBe('"2"')
   })
 })

@@ -65,4 +65,5 @@ export function steadyAnswer(answer: string): string {
     .replace(/"(created|updated|at|last)":\d+/g, '"$1":0')
     .replace(/"(due|snoozed_until)":"[\d-]+"/g, '"$1":"…"')
     .replace(/token=[^"]+/g, 'token=…')
+    .replace(/^200 "\d+"$/gm, '200 "…"')
 }
