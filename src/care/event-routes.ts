@@ -32,6 +32,7 @@ import {
   Event,
   EventFilterQuery,
   EventList,
+  EventOfPlant,
   EventOfTag,
   EventPath,
   EventsCsvQuery,
@@ -121,7 +122,7 @@ function addNewEventsRoute(app: TypedInstance, { scripts, limits }: EventOptions
     },
     async (request, reply) => {
       const { body } = request
-      setIgnoredHeader(request, reply, { body: EventOfTag })
+      setIgnoredHeader(request, reply, { body: 'tag' in body ? EventOfTag : EventOfPlant })
       const caller = callerOf(request)
       const account = caller.account.id
       const idempotency = keyOfRoute(request, canonicalDigest(body))

@@ -189,6 +189,8 @@ export async function* csvOfEvents(
 /** One event of a plant. @throws ApiError 404 for an unknown plant or event */
 export function* findEvent(account: number, plant: number, id: string): Script<CareEvent> {
   yield* checkPlant(account, plant)
+  // PostgreSQL takes no text with this character.
+  if (id.includes('\0')) throw unknownEvent()
   const found = yield* rowOf<CareEvent>(sql`
     SELECT id, at, kind, note, value, unit FROM care_events
     WHERE ${joined(conditionsOf(account, plant, {}), ' AND ')} AND id = ${id}`)

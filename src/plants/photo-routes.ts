@@ -96,13 +96,15 @@ function readAndDeleteRoutes(app: TypedInstance, { photos, inFlight }: PhotoOpti
     async (request, reply) => {
       setIgnoredHeader(request, reply)
       const account = callerOf(request).account.id
-      for (;;) {
+      for (let incomplete: string | undefined; ; ) {
         const photo = await photos.find(account, request.params.id)
         reply.header('etag', `"${photo.digest}"`)
         if (matchesTag(request.headers['if-none-match'], photo.digest)) return reply.code(304).send(null)
         const bytes = await inFlight.during(account, photo.bytes, () => photos.read(photo))
-        // A photo that was replaced meanwhile is read again.
         if (bytes) return reply.type(photo.type).send(bytes)
+        // If the photo was replaced or removed meanwhile, the next one has another id.
+        if (photo.id === incomplete) throw new Error('a photo in the database has lost a piece')
+        incomplete = photo.id
       }
     },
   )

@@ -147,7 +147,12 @@ export type NewPlant = Static<typeof NewPlant>
 
 /** A field of a change that null removes. */
 function removable<T extends TSchema>(schema: T) {
-  return Type.Optional(Type.Union([schema, Type.Null()], { description: `${schema.description} \`null\` removes it.` }))
+  return Type.Optional(
+    Type.Union([schema, Type.Null()], {
+      description: `${schema.description} \`null\` removes it.`,
+      errorMessage: `send ${schema['type'] === 'boolean' ? 'true, false' : 'a text'}, or null to remove it`,
+    }),
+  )
 }
 
 /** A change of a plant (RFC 7396): fields that are missing stay as they are. */

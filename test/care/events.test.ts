@@ -35,6 +35,15 @@ describe('an event', () => {
     expect(await heldBy(caller)).toBe(1)
   })
 
+  it.each(['%00', '%F0%9F%8C%B5', "'", 'x'.repeat(100)])('is unknown by the id %s', async (id) => {
+    const caller = await keeper()
+    await log(caller, { kind: 'water' })
+    for (const method of ['GET', 'DELETE']) {
+      await expectError(await caller.send(`/plants/7/events/${id}`, { method }), 'plants', 404)
+    }
+    expect(await heldBy(caller)).toBe(1)
+  })
+
   it.each([0, -1.5, 1e300, 5e-324])('keeps the value %d', async (value) => {
     const caller = await keeper()
     await log(caller, { kind: 'measure', value })
@@ -210,6 +219,15 @@ describe('many events at once', () => {
     { id: 3, name: 'Pothos', tag: 'aroid' },
   ]
   const many = (caller: Caller, body: unknown, headers?: object) => ask(caller, '/events', 'POST', body, headers)
+
+  it('name the fields that are ignored, and no others', async () => {
+    const caller = await keeper(plants)
+    const ignored = async (body: unknown) => (await many(caller, body)).headers.get('x-ignored-params')
+    expect(await ignored([{ plant: 1, kind: 'water' }])).toBeNull()
+    expect(await ignored([{ plant: 1, kind: 'water', tag: 'aroid' }])).toBe('tag')
+    expect(await ignored({ tag: 'aroid', kind: 'water' })).toBeNull()
+    expect(await ignored({ tag: 'aroid', kind: 'water', plant: 1 })).toBe('plant')
+  })
 
   it('are added for plants of an array, in its order', async () => {
     const caller = await keeper(plants)
