@@ -90,7 +90,7 @@ function readWhen(param: string, text: string, secondOf: (day: string) => number
 export function readWithin(within = '0d'): number {
   const days = Number(/^(\d{1,3})d$/.exec(within)?.[1])
   if (days <= maxWithinDays) return days
-  throw invalidParameter('within', `is no number of days from 0d to ${maxWithinDays}d`)
+  throw invalidParameter('within', `is no number of days from 0d to ${maxWithinDays}d; send one such as 3d`)
 }
 
 function invalidParameter(param: string, problem: string): ApiError {

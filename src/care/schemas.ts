@@ -67,7 +67,7 @@ const Season = Type.Object(
       examples: [14],
     }),
   },
-  { title: 'Season' },
+  { title: 'Season', errorMessage: 'send an object with "from", "to" and "every_days", or leave it out' },
 )
 
 /** How often a plant needs a kind of care, in requests. */
@@ -217,6 +217,7 @@ const eventFields = {
   note: Type.Optional(
     Type.String({
       description: 'A note of 1 to 2,000 characters, without control characters except line ends and tabs.',
+      errorMessage: 'send a text',
       examples: ['New leaf'],
     }),
   ),
@@ -248,7 +249,10 @@ export type EventOfPlant = Static<typeof EventOfPlant>
 
 /** The same event for all plants with a tag. */
 export const EventOfTag = Type.Object(
-  { tag: Type.String({ description: 'The tag of your plants.', examples: ['aroid'] }), ...eventFields },
+  {
+    tag: Type.String({ description: 'The tag of your plants.', errorMessage: 'send a text', examples: ['aroid'] }),
+    ...eventFields,
+  },
   { title: 'EventOfTag' },
 )
 export type EventOfTag = Static<typeof EventOfTag>

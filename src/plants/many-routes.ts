@@ -29,7 +29,8 @@ const maxTurnMs = 4
 const writeRefusals = [...refusals, 409, 413, 415, 422, 507]
 
 // The example of one plant would appear beside the example of the array.
-const NewPlants = Type.Array(Type.Object(NewPlant.properties, { title: 'NewPlant' }), {
+const onePlant = { title: 'NewPlant', errorMessage: 'send an object such as {"name": "Fern"}' }
+const NewPlants = Type.Array(Type.Object(NewPlant.properties, onePlant), {
   minItems: 1,
   maxItems: maxBatch,
   errorMessage: `send an array of 1 to ${maxBatch} plants`,

@@ -181,7 +181,8 @@ function checkOf({ headers }: FastifyRequest): ((version: number) => void) | und
   if (headers['if-match'] === undefined && headers['if-none-match'] === undefined) return undefined
   return (version) => {
     if (allowsChange(headers, version)) return
-    const message = 'The plant is in another version than the request asks for. Read it again, and use its new ETag.'
+    const message =
+      'The plant is in another version than the request asks for. Read it again, and send its new ETag, with the quotes.'
     throw new ApiError(412, 'precondition_failed', message)
   }
 }

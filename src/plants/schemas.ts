@@ -12,24 +12,37 @@ const tag = Type.String({
   description: 'A tag for the type, with the same rule as the name.',
   examples: ['aroid'],
 })
+const words = { errorMessage: 'send a text' }
 const species = Type.String({
+  ...words,
   description: 'The species, with the same rule as the name.',
   examples: ['Monstera deliciosa'],
 })
 const place = Type.String({
+  ...words,
   description: 'Where the plant is, with the same rule as the name.',
   examples: ['Living room'],
 })
 const light = Type.String({
+  ...words,
   description: 'How much light the plant has, with the same rule as the name.',
   examples: ['Bright, no direct sun'],
 })
-const acquired = Type.String({ description: 'The day since which you have the plant.', examples: ['2026-04-01'] })
+const acquired = Type.String({
+  description: 'The day since which you have the plant, `YYYY-MM-DD`.',
+  errorMessage: 'send a day such as 2026-04-01',
+  examples: ['2026-04-01'],
+})
 const notes = Type.String({
+  ...words,
   description: 'Notes of 1 to 10,000 characters after trimming; line breaks and tabs are the only control characters.',
   examples: ['From a cutting of the plant at work.'],
 })
-const archived = Type.Boolean({ description: 'True for a plant that is gone.', examples: [true] })
+const archived = Type.Boolean({
+  description: 'True for a plant that is gone.',
+  errorMessage: 'send true or false, not in quotes',
+  examples: [true],
+})
 
 /** What a caller may set of a plant besides name, id and tag. */
 const details = {

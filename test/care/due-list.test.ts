@@ -149,7 +149,7 @@ describe('what is due', () => {
   })
 
   it.each([
-    ['within=forever', '"within" is no number of days from 0d to 366d.'],
+    ['within=forever', '"within" is no number of days from 0d to 366d; send one such as 3d.'],
     ['within=367d', '"within" is no number of days'],
     ['within=-1d', '"within" is no number of days'],
     ['within=3', '"within" is no number of days'],

@@ -135,7 +135,7 @@ describe('faulty care', () => {
     [season({ from: '2026-11-01' }), '"season.from" is not valid'],
     [season({ every_days: 0 }), '"season.every_days" is not valid'],
     [season({ every_days: undefined }), '"season.every_days" is missing'],
-    [{ every_days: 7, season: null }, '"season" is not valid'],
+    [{ every_days: 7, season: null }, '"season" is not valid: send an object with "from", "to" and "every_days"'],
     [[], 'The body must be a JSON object.'],
   ])('%j is a 400', async (json, said) => {
     const caller = await keeper()

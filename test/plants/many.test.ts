@@ -55,6 +55,12 @@ describe('POST /plants/batch', () => {
   it.each([
     ['an empty array', [], 400, 'send an array of 1 to 1000 plants'],
     ['1,001 plants', named(1001), 400, 'send an array of 1 to 1000 plants'],
+    [
+      'a text among plants',
+      [{ name: 'a' }, 'b'],
+      400,
+      'The field "[1]" is not valid: send an object such as {"name": "Fern"}.',
+    ],
     ['an object', { name: 'Fern' }, 400, 'send an array of 1 to 1000 plants'],
     ['an item that is no plant', [{ name: 'Fern' }, 7], 400, '"[1]"'],
     ['a plant without a name', [{ name: 'Fern' }, { tag: 'x' }], 400, '"[1].name" is missing'],

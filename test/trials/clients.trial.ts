@@ -240,7 +240,7 @@ void main()
 const printed = [
   '1,"Monstera deliciosa","2026-04-01"',
   'null,"bright",true',
-  '412,"The plant is in another version than the request asks for. Read it again, and use its new ETag."',
+  '412,"The plant is in another version than the request asks for. Read it again, and send its new ETag, with the quotes."',
   '[[2,"Fern"],[3,"Iris"]]',
   '[["Iris",0],["Fern",0]]',
   '7,null,null',
