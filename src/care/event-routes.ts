@@ -11,6 +11,7 @@ import { changeOnce, keyOfRoute } from '../plants/kept-replies.ts'
 import type { LongReplies } from '../plants/long-replies.ts'
 import { checkedText } from '../plants/plant.ts'
 import { csvType } from '../plants/plant-csv.ts'
+import { unknownPlant } from '../plants/policy.ts'
 import { listOrCsv, PlantError, refusals, security } from '../plants/schemas.ts'
 import { query, type Script, type Scripts } from '../storage/scripts.ts'
 import {
@@ -27,7 +28,7 @@ import {
   removeEvents,
 } from './events.ts'
 import { readEvent, readFilter } from './input.ts'
-import { checkPlant, unknownPlant, zoneOf } from './rules.ts'
+import { checkPlant, zoneOf } from './rules.ts'
 import {
   Event,
   EventFilterQuery,
@@ -88,7 +89,7 @@ function addNewEventRoute(app: TypedInstance, { scripts, limits }: EventOptions)
       const account = caller.account.id
       const plant = request.params.id
       const idempotency = keyOfRoute(request, canonicalDigest(request.body))
-      const eventAt = (now: number) => ({ ...readEvent('', request.body, now), plant })
+      const eventAt = (now: number) => ({ plant, ...readEvent('', request.body, now) })
       const limit = eventsAllowed(caller, limits)
       const { kept, at, isReplay } = await scripts.write(account, () =>
         changeOnce(account, idempotency, function* (now) {
@@ -153,7 +154,10 @@ function* plantsOf(account: number, body: NewEvents): Script<readonly number[]> 
   const tag = checkedText('tag', body.tag)
   const text = 'SELECT id FROM plants WHERE account = $1 AND tag = $2 ORDER BY id LIMIT $3'
   const plants = yield* query<{ id: number }>(text, account, tag, maxEventsAtOnce + 1)
-  if (plants.length === 0) throw new ApiError(404, 'unknown_tag', 'None of your plants has this tag.', { param: 'tag' })
+  if (plants.length === 0)
+    throw new ApiError(404, 'unknown_tag', 'None of your plants has this tag. GET /plants lists your plants.', {
+      param: 'tag',
+    })
   if (plants.length <= maxEventsAtOnce) return plants.map(({ id }) => id)
   throw invalidField('tag', `is the tag of more than ${maxEventsAtOnce} plants; send an array of events`)
 }

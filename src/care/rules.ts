@@ -1,5 +1,6 @@
 import { isDeepStrictEqual } from 'node:util'
 import { ApiError } from '../errors.ts'
+import { unknownPlant } from '../plants/policy.ts'
 import { query, queryEach, rowOf, rowsOf, type Script, type Scripts, sql, type Value } from '../storage/scripts.ts'
 import { accountGone } from '../storage/write-error.ts'
 import { addDays, civilDay, dueDate, type Schedule } from './due.ts'
@@ -177,11 +178,6 @@ function* renewPortion(account: number, after: Rule | undefined): Script<Rule | 
     rules.filter((rule) => rule.due !== dueOf(rule, zone)),
   )
   return rules.at(-1)
-}
-
-/** The refusal of an id that no plant of the account has. */
-export function unknownPlant(): ApiError {
-  return new ApiError(404, 'unknown_plant', 'You have no plant with this id. GET /plants lists your plants.')
 }
 
 function unknownRule(): ApiError {
