@@ -123,8 +123,8 @@ const headers: Readonly<Record<string, { readonly description: string; readonly 
       '1 to 255 printable ASCII characters of your choice. A repeated request with them gets the first answer.',
     example: 'b1f6c1d2-4f0e-4c55-9d0b-3f5a1e0c7a42',
   },
-  'If-Match': { description: 'The `ETag` of the version that you have read.', example: '"2"' },
-  'If-None-Match': { description: 'The `ETag` of the reply that you have.', example: '"2"' },
+  'If-Match': { description: 'The `ETag` of the version that you have read.', example: '"1795918876213"' },
+  'If-None-Match': { description: 'The `ETag` of the reply that you have.', example: '"1795918876213"' },
 }
 
 function withHeaders(value: unknown): unknown {
