@@ -47,7 +47,7 @@ async function untilHeld(service: TestService, bytes: number): Promise<void> {
 }
 
 /** A plant of slightly more than so many bytes. */
-const plantOf = (bytes: number) => ({ name: 'Fern', notes: 'x'.repeat(bytes) })
+const plantOf = (bytes: number) => ({ name: 'Fern', ignored: 'x'.repeat(bytes) })
 
 const overloaded = /^HTTP\/1\.1 503 [\s\S]*\r\nretry-after: 1\r\n[\s\S]*"error":503/i
 

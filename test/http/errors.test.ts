@@ -131,8 +131,8 @@ describe('a method that a path does not have', () => {
     ['plants', 'PATCH', '/plants?limit=2', 'GET, HEAD, POST'],
     ['plants', 'DELETE', '/plants', 'GET, HEAD, POST'],
     ['plants', 'OPTIONS', '/plants', 'GET, HEAD, POST'],
-    ['plants', 'POST', '/plants/7', 'DELETE, GET, HEAD'],
-    ['plants', 'PUT', '/plants/7', 'DELETE, GET, HEAD'],
+    ['plants', 'POST', '/plants/7', 'DELETE, GET, HEAD, PATCH'],
+    ['plants', 'PUT', '/plants/7', 'DELETE, GET, HEAD, PATCH'],
     ['chat', 'GET', '/chat/completions', 'POST'],
     ['chat', 'DELETE', '/v1/chat/completions', 'POST'],
     ['chat', 'DELETE', '/characters', 'GET, HEAD, POST'],
@@ -156,7 +156,7 @@ describe('a method that a path does not have', () => {
     for (const method of ['TRACE', 'PURGE', 'PROPFIND', 'QUERY']) {
       const reply = await sendRaw(service.url, head(method, '/plants/7'))
       await expectError(reply, 'plants', 405)
-      expect(reply.headers.get('allow')).toBe('DELETE, GET, HEAD')
+      expect(reply.headers.get('allow')).toBe('DELETE, GET, HEAD, PATCH')
       await expectError(await sendRaw(service.url, head(method, '/chat/completions')), 'chat', 405)
     }
     const bare = await service.request('/chat/completions', { method: 'HEAD' })
