@@ -170,7 +170,7 @@ describe.each(Object.entries(adapters))('an answer of %s', (adapter, { answers }
         const sent: unknown[] = Array.isArray(body['messages']) ? body['messages'] : []
         if (model === 'openai') expect(sent[1]).toEqual(mended(said))
       }),
-      { numRuns: often(700) },
+      { numRuns: often(200) },
     )
   }, 120_000)
 })

@@ -38,7 +38,7 @@ test.each([
       expect([withUsage, withChoices, response]).toEqual([plain, plain, plain])
       expect(wholes).toEqual([whole(plain), whole(plain)])
     })
-    await fc.assert(property, { numRuns: often(2000) })
+    await fc.assert(property, { numRuns: often(400) })
   },
   300_000,
 )
