@@ -1,6 +1,4 @@
-import { setImmediate as endOfTurn } from 'node:timers/promises'
 import type { Database, Statement as PreparedStatement } from 'better-sqlite3'
-import { GroupCommit } from './group-commit.ts'
 
 /*
  * Scripts: transactions that are written once, and run on either engine (docs/decisions/0031-scripts.md). SQLite runs the
@@ -157,38 +155,4 @@ export function rowsOf<Row extends object>({ texts, values }: Statement): Script
 export function* rowOf<Row extends object>(statement: Statement): Script<Row | undefined> {
   const [first] = yield* rowsOf<Row>(statement)
   return first
-}
-
-/** Runs scripts on a SQLite database. @param commit the group commit of all writes */
-export class SqliteScripts implements Scripts {
-  readonly #database: Database
-  readonly #commit: GroupCommit
-  readonly #asideCommit: GroupCommit
-  /** The turn after the last portion in the queue. */
-  #portions: Promise<unknown> = Promise.resolve()
-
-  constructor(database: Database, commit: GroupCommit) {
-    this.#database = database
-    this.#commit = commit
-    this.#asideCommit = new GroupCommit(database, 'NORMAL')
-  }
-
-  async read<T>(script: () => Script<T>): Promise<T> {
-    return this.#database.transaction(() => runScript(this.#database, script()))()
-  }
-
-  readPortion<T>(script: () => Script<T>): Promise<T> {
-    const portion = this.#portions.then(() => this.read(script))
-    const nextTurn = () => endOfTurn()
-    this.#portions = portion.then(nextTurn, nextTurn)
-    return portion
-  }
-
-  write<T>(_account: number, script: () => Script<T>): Promise<T> {
-    return this.#commit.run(() => runScript(this.#database, script()))
-  }
-
-  writeAside<T>(script: () => Script<T>): Promise<T> {
-    return this.#asideCommit.run(() => runScript(this.#database, script()))
-  }
 }
