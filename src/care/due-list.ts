@@ -69,7 +69,7 @@ async function readDueOf(
   const found: DueRule[] = []
   let place = after
   // Most pages need one portion. More portions are read if many rules are of archived plants, or of plants without the tags.
-  for (let portion = limit; ; portion = rowsPerPortion) {
+  for (let portion = Math.min(limit, rowsPerPortion); ; portion = rowsPerPortion) {
     const from = place
     const rows = await scripts.readPortion(() => dueRows(seen, isRare, until, from, portion))
     found.push(...rows.filter(({ tag, archived }) => archived === 0 && hasTag(seen, tag)))

@@ -54,6 +54,8 @@ interface EventOptions {
 }
 
 const defaultLimit = 100
+/** The most events that one turn of the event loop adds: some 5 ms. */
+const maxEventsInTurn = 50
 /** Bodies of many events, as those of many plants. */
 const manyBodyLimit = 8 * 1024 ** 2
 
@@ -128,7 +130,9 @@ function addNewEventsRoute(app: TypedInstance, { scripts, limits }: EventOptions
       const account = caller.account.id
       const idempotency = keyOfRoute(request, canonicalDigest(body))
       const limit = eventsAllowed(caller, limits)
-      const { kept, at, isReplay } = await scripts.write(account, () =>
+      const isShort = Array.isArray(body) && body.length <= maxEventsInTurn
+      const write = isShort ? scripts.write.bind(scripts) : scripts.writeLong.bind(scripts)
+      const { kept, at, isReplay } = await write(account, () =>
         changeOnce(account, idempotency, function* (now) {
           const added: Added = { id: newEventId(), plants: yield* plantsOf(account, body) }
           yield* addEvents(account, eventsIn(body, added, now), limit, unknownPlantAt)

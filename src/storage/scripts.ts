@@ -26,16 +26,22 @@ export function query<Row extends object>(text: string, ...values: readonly Valu
   return queryEach(text, [values])
 }
 
-/** One statement for each list of values. PostgreSQL gets all of them at once. @returns their rows, in the order of the lists */
+/** The most lists of values that run at once: between them, a long transaction over SQLite lets other requests run. */
+const listsAtOnce = 50
+
+/** One statement for each list of values. PostgreSQL gets many of them at once. @returns their rows, in the order of the lists */
 export function* queryEach<Row extends object>(
   text: string,
   lists: readonly (readonly Value[])[],
 ): Script<readonly Row[]> {
   let found: readonly Row[] = []
-  yield (run) =>
-    run<Row>(text, lists, (rows) => {
-      found = rows
-    })
+  for (let at = 0; at < lists.length; at += listsAtOnce) {
+    const some = lists.length <= listsAtOnce ? lists : lists.slice(at, at + listsAtOnce)
+    yield (run) =>
+      run<Row>(text, some, (rows) => {
+        found = at === 0 ? rows : [...found, ...rows]
+      })
+  }
   return found
 }
 
@@ -101,6 +107,8 @@ export interface Scripts {
    * @throws ApiError of the script; 403 when the account was deleted; 503 or 507 when the database cannot write
    */
   write<T>(account: number, script: () => Script<T>): Promise<T>
+  /** As `write`, for a script of many rows: over SQLite a long transaction (`long-write.ts`), with other requests between its statements. */
+  writeLong<T>(account: number, script: () => Script<T>): Promise<T>
   /**
    * Runs a script of rows that no reply shows, in a short transaction beside the writes of requests: pieces of large values, and rows
    * to remove. A power cut may undo it, until a later `write` is on disk. No row of an account is locked.

@@ -1,6 +1,7 @@
 import { setImmediate as endOfTurn } from 'node:timers/promises'
 import type { Database } from 'better-sqlite3'
 import { GroupCommit } from './group-commit.ts'
+import { runLong } from './long-write.ts'
 import { runScript, type Script, type Scripts } from './scripts.ts'
 
 /** Runs scripts on a SQLite database. @param commit the group commit of all writes */
@@ -30,6 +31,10 @@ export class SqliteScripts implements Scripts {
 
   write<T>(_account: number, script: () => Script<T>): Promise<T> {
     return this.#commit.run(() => runScript(this.#database, script()))
+  }
+
+  writeLong<T>(_account: number, script: () => Script<T>): Promise<T> {
+    return runLong(this.#database, script)
   }
 
   writeAside<T>(script: () => Script<T>): Promise<T> {

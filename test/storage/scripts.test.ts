@@ -1,6 +1,6 @@
 import { describe, expect, it, onTestFinished } from 'vitest'
 import { ApiError } from '../../src/errors.ts'
-import { joined, rowOf, rowsOf, type Script, sql } from '../../src/storage/scripts.ts'
+import { joined, queryEach, rowOf, rowsOf, type Script, sql } from '../../src/storage/scripts.ts'
 import { engines, sqlite } from '../support/engines.ts'
 
 describe('a statement', () => {
@@ -67,6 +67,26 @@ describe.each(engines)('scripts over $name', (engine) => {
     await scripts.write(account, () => add(account, 'Water'))
     const read = () => rowOf(sql`SELECT account, note, size, data FROM notes WHERE size = ${1} AND note = ${'Water'}`)
     expect(await scripts.read(read)).toEqual({ account, note: 'Water', size: 1, data: Buffer.from('ab') })
+  })
+
+  it('write many rows in a long transaction, all or none, and give them in their order', async () => {
+    const { scripts, account } = await scene()
+    const names = Array.from({ length: 120 }, (_none, index) => `note ${String(index).padStart(3, '0')}`)
+    const addAll = function* (): Script<readonly string[]> {
+      const text = 'INSERT INTO notes (account, note) VALUES ($1, $2) RETURNING note'
+      const rows = yield* queryEach<{ note: string }>(
+        text,
+        names.map((name) => [account, name]),
+      )
+      return rows.map(({ note }) => note)
+    }
+    expect(await scripts.writeLong(account, addAll)).toEqual(names)
+    const failing = function* (): Script<never> {
+      yield* addAll()
+      throw new Error('fault')
+    }
+    await expect(scripts.writeLong(account, failing)).rejects.toThrow()
+    expect(await scripts.read(() => notes(account))).toEqual(names)
   })
 
   it('read the portions of all callers, also after one that fails', async () => {

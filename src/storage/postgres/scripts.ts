@@ -57,6 +57,10 @@ export class PostgresScripts implements Scripts {
     return done.value
   }
 
+  writeLong<T>(account: number, script: () => Script<T>): Promise<T> {
+    return this.write(account, script)
+  }
+
   writeAside<T>(script: () => Script<T>): Promise<T> {
     // All these transactions together use at most two connections: other requests need connections too.
     const options = { sharer: this }
