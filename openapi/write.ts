@@ -115,16 +115,13 @@ function withMeanings(value: unknown, status = ''): unknown {
 
 /**
  * The headers that are parameters of each operation whose description names them. A schema in the route would be checked in each
- * request, and the routes read these headers themselves.
+ * request, and the routes read these headers themselves. They have no examples, because the page at /docs would send these: a 412.
  */
-const headers: Readonly<Record<string, { readonly description: string; readonly example: string }>> = {
-  'Idempotency-Key': {
-    description:
-      '1 to 255 printable ASCII characters of your choice. A repeated request with them gets the first answer.',
-    example: 'b1f6c1d2-4f0e-4c55-9d0b-3f5a1e0c7a42',
-  },
-  'If-Match': { description: 'The `ETag` of the version that you have read.', example: '"1795918876213"' },
-  'If-None-Match': { description: 'The `ETag` of the reply that you have.', example: '"1795918876213"' },
+const headers: Readonly<Record<string, string>> = {
+  'Idempotency-Key':
+    '1 to 255 printable ASCII characters of your choice. A repeated request with them gets the first answer.',
+  'If-Match': 'The `ETag` of the version that you have read, with its quotes.',
+  'If-None-Match': 'The `ETag` of the reply that you have, with its quotes.',
 }
 
 function withHeaders(value: unknown): unknown {
@@ -135,7 +132,7 @@ function withHeaders(value: unknown): unknown {
   }
   const named = Object.entries(headers)
     .filter(([name]) => String(description).includes(`\`${name}\``))
-    .map(([name, header]) => ({ schema: { type: 'string' }, in: 'header', name, required: false, ...header }))
+    .map(([name, text]) => ({ schema: { type: 'string' }, in: 'header', name, required: false, description: text }))
   if (named.length === 0) return value
   return { ...value, parameters: [...(Array.isArray(parameters) ? parameters : []), ...named] }
 }

@@ -169,20 +169,19 @@ export const DueQuery = Type.Object({
   after,
 })
 
-const when = (which: string, example: string) =>
+const when = (which: string) =>
   Type.Optional(
     Type.String({
       description: `The ${which} second or day of the events: Unix seconds, or a day such as \`2026-11-29\` in the time zone of the account.`,
       ...once,
-      examples: [example],
     }),
   )
 
 /** Selects events for their removal. */
 export const EventFilterQuery = Type.Object({
   kind: Type.Optional(kind),
-  from: when('first', '2026-11-01'),
-  to: when('last', '2026-11-29'),
+  from: when('first'),
+  to: when('last'),
 })
 export type EventFilterQuery = Static<typeof EventFilterQuery>
 

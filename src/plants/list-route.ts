@@ -46,15 +46,13 @@ const ListQuery = Type.Object({
   q: Type.Optional(
     Type.String({
       description:
-        'Only plants with this part in their name, tag, species or place: 1 to 255 characters after trimming. Case and width of letters do not count.',
-      examples: ['monst'],
+        'Only plants with this part in their name, tag, species or place, such as `monst`: 1 to 255 characters after trimming. Case and width of letters do not count.',
       errorMessage: 'send it once',
     }),
   ),
   place: Type.Optional(
     Type.String({
-      description: 'Only plants with this place.',
-      examples: ['Living room'],
+      description: 'Only plants with exactly this place, such as `Living room`.',
       errorMessage: 'send it once',
     }),
   ),
