@@ -104,6 +104,11 @@ export class PlantCounts {
     return `${this.#changes.version()} ${this.#commit.rollbacks}`
   }
 
+  /** Forgets the count of an account, after a transaction has failed that had adjusted it. */
+  forget(account: number): void {
+    this.#counts.delete(account)
+  }
+
   /** Counts a plant that was added (1) or removed (-1). */
   adjust(account: number, id: number, difference: number): void {
     const counted = this.#counts.get(account)

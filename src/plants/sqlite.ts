@@ -125,17 +125,27 @@ export class SqlitePlantStore implements PlantStore {
     const { account, plants, importedBy } = many
     await this.#counts.load(account)
     const records: AuditRecord[] = []
-    const add = (database: Database) =>
-      addMany(many, { count: () => this.#countScript(account), record: recorderOn(database, records) })
+    const count = () => this.#countScript(account)
+    const counts = this.#counts
+    const add = function* (database: Database): Script<ManyAdded> {
+      const added = yield* addMany(many, { count, record: recorderOn(database, records) })
+      // Before the commit: writes that wait for its end read this count, and who counts after it counts these plants too.
+      if (!added.isReplay) for (const { id } of added.plants) counts.adjust(account, id, 1)
+      return added
+    }
     const note = (added: ManyAdded): ManyAdded => {
       this.#touch(account)
       this.#highest.delete(account)
-      if (!added.isReplay) for (const { id } of added.plants) this.#counts.adjust(account, id, 1)
       return added
     }
+    const addLong = () =>
+      runLong(this.#database, add).catch((error: unknown) => {
+        counts.forget(account)
+        throw error
+      })
     const added =
       plants.length > maxPlantsInTurn
-        ? note(await runLong(this.#database, add))
+        ? note(await addLong())
         : await this.#commit.run(() => note(runScript(this.#database, add(this.#database))))
     for (const record of records) importedBy?.onRecord?.(record)
     return added

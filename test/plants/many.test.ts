@@ -106,6 +106,26 @@ describe('POST /plants/batch', () => {
     expect((await batch(caller, named(3))).status).toBe(200)
   })
 
+  it('leaves exact counts behind if requests of all sizes meet at the limit', async () => {
+    const caller = await newCaller()
+    const { access } = await storesForThisTest(service.dataDirectory)
+    const name = (await access.listAccounts()).find(({ id }) => id === caller.account)?.name ?? ''
+    const [rounds, room] = [6, 10]
+    const singles = Array.from({ length: 8 }, () => [1, 2, 3, 4, 5])
+    await access.limitAccount(name, { plants: rounds * (2 * 201 + 40) + room })
+    for (let round = 0; round < rounds; round++) {
+      const added = singles.map(async (each) => {
+        for (const _one of each) expect((await caller.send('/plants', { json: { name: 'one' } })).status).toBe(200)
+      })
+      const many = [batch(caller, named(201)), batch(caller, named(201))]
+      const replies = await Promise.all([...many, ...added])
+      expect(replies.slice(0, 2)).toMatchObject([{ status: 200 }, { status: 200 }])
+    }
+    await expectError(await batch(caller, named(room + 1)), 'plants', 429)
+    expect((await batch(caller, named(room))).status).toBe(200)
+    await expectError(await batch(caller, named(1)), 'plants', 429)
+  })
+
   it('adds plants once for an Idempotency-Key, which belongs to this route', async () => {
     const caller = await newCaller()
     const key = { 'idempotency-key': 'k' }
