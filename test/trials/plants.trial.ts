@@ -140,15 +140,11 @@ function logger(index: number, plants: readonly number[]): Writer {
   const countOf = async (url: string) => {
     let count = 0
     for (const plant of plants) {
-      for (let path: string | undefined = `/plants/${plant}/events?kind=${kind}&limit=1000`; path; ) {
-        const page: { data: readonly unknown[]; has_more: boolean; next?: string } = await sent(url, {
-          method: 'GET',
-          path,
-        })
-        count += page.data.length
-        const last = page.data.at(-1)
-        const id = last && typeof last === 'object' && 'id' in last ? String(last.id) : ''
-        path = page.has_more ? `/plants/${plant}/events?kind=${kind}&limit=1000&after=${id}` : undefined
+      for (let path: string | undefined = `/plants/${plant}/events?kind=${kind}&limit=1000`; path !== undefined; ) {
+        const reply: Response | undefined = await send(url, { method: 'GET', path })
+        const { data }: { data: readonly unknown[] } = JSON.parse((await reply?.text()) ?? '{}')
+        count += data.length
+        path = /<([^>]+)>/.exec(reply?.headers.get('link') ?? '')?.[1]
       }
     }
     return count
@@ -240,8 +236,9 @@ async function peakMegabytes(args: readonly string[], dataDirectory: string): Pr
   const child = spawn(process.execPath, ['src/main.ts', ...args], {
     cwd: projectFolder,
     env: { PATH: process.env['PATH'], HOME: process.env['HOME'], ...environment },
-    stdio: ['ignore', 'ignore', 'inherit'],
+    stdio: ['ignore', 'pipe', 'inherit'],
   })
+  child.stdout.resume()
   const exited = new Promise<number | null>((done) => child.once('exit', done))
   let peak = 0
   let code: number | null | undefined
